@@ -1,0 +1,50 @@
+# Two commands do everything: `make run` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types layers bench compat fuzz soak constraints clean
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Runnel needs Python 3.11 or newer (set PYTHON=...)"; exit 1; }
+	@echo "making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+# A stamp per set of packages: a second run finds it and starts at once.
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing runnel ..."
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "installing the test and lint tools ..."
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(PIP) install -c constraints.txt -e '.[fuzz]'
+	@touch $@
+
+run: $(VENV)/.core ## start the broker: data in ./runnel-data, Kafka on 127.0.0.1:9092
+	@$(BIN)/runnel serve
+
+test: $(VENV)/.dev ## run the tests
+	@$(BIN)/python -m pytest -m "not slow"
+
+lint: $(VENV)/.dev ## ruff: style and common mistakes
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## mypy --strict on src
+	@$(BIN)/mypy
+
+layers: $(VENV)/.dev ## import-linter: imports point downwards only
+	@$(BIN)/lint-imports --no-cache
+
+clean: ## remove the environment, caches and ./runnel-data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache runnel-data
+	find . -name __pycache__ -prune -exec rm -rf {} +

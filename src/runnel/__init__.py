@@ -1,0 +1,1 @@
+"""Runnel: an event-streaming broker that Kafka clients already speak to."""
