@@ -1,0 +1,141 @@
+"""Fixtures of the tests that talk to a real broker over TCP, and the `client x feature` table of `make compat`.
+
+`bootstrap` is a `runnel serve` process shared by the session, or, with RUNNEL_TEST_BOOTSTRAP=host:port, any broker
+that is already running (Apache Kafka, to check the tests themselves).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.process import BrokerProcess
+
+EXTERNAL_BOOTSTRAP = os.environ.get("RUNNEL_TEST_BOOTSTRAP")
+RUN_MARK = secrets.token_hex(3)
+
+_topic_numbers = itertools.count(1)
+_brokers: list[BrokerProcess] = []
+_compat_results: dict[tuple[str, str], str] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--compat-table", action="store_true", help="print the client x feature table at the end")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "compat(client, feature): one cell of the compatibility table")
+    # Warnings are errors, but not those that kafka-python causes while it imports itself.
+    config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text|contents) is deprecated:DeprecationWarning")
+
+
+@pytest.fixture(scope="session")
+def broker_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess | None]:
+    """The session's own broker, or None where the broker is external."""
+    if EXTERNAL_BOOTSTRAP:
+        yield None
+        return
+    broker = BrokerProcess(tmp_path_factory.mktemp("session-broker"))
+    _brokers.append(broker)
+    broker.start()
+    yield broker
+    broker.terminate()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker_process: BrokerProcess | None) -> str:
+    return EXTERNAL_BOOTSTRAP or _own(broker_process).address
+
+
+@pytest.fixture
+def own_broker(broker_process: BrokerProcess | None) -> BrokerProcess:
+    """The session's broker as a process; skips where the broker is external."""
+    return _own(broker_process)
+
+
+def _own(broker: BrokerProcess | None) -> BrokerProcess:
+    if broker is None:
+        pytest.skip("needs a broker process of its own; RUNNEL_TEST_BOOTSTRAP points elsewhere")
+    return broker
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
+    """Starts brokers for one test, with any settings; all of them are gone afterwards."""
+    if EXTERNAL_BOOTSTRAP:
+        pytest.skip("needs a broker process of its own; RUNNEL_TEST_BOOTSTRAP points elsewhere")
+    started: list[BrokerProcess] = []
+
+    def start(settings: Mapping[str, Any] | None = None, **options: Any) -> BrokerProcess:
+        broker = BrokerProcess(tmp_path / f"broker{len(started)}", settings=settings, **options)
+        started.append(broker)
+        _brokers.append(broker)
+        return broker.start()
+
+    yield start
+    for broker in started:
+        broker.stop()
+        _brokers.remove(broker)
+
+
+@pytest.fixture
+def new_name() -> Callable[[], str]:
+    """Fresh topic names: the mark tells runs against the same external broker apart."""
+    return lambda: f"t{next(_topic_numbers)}-{RUN_MARK}"
+
+
+@pytest.fixture
+def new_topic(bootstrap: str, new_name: Callable[[], str]) -> Callable[..., str]:
+    """Creates a fresh topic and returns its name. Configs by Kafka's names, with `_` for `.`."""
+    from harness.topics import create_topic
+
+    def create(partitions: int = 1, **configs: Any) -> str:
+        name = new_name()
+        settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        create_topic(bootstrap, name, partitions, settings)
+        return name
+
+    return create
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.failed:
+        for broker in _brokers:
+            report.sections.append((f"stderr of broker {broker.address}", broker.stderr_text()))
+    _note_compat(item, report)
+
+
+def _note_compat(item: pytest.Item, report: pytest.TestReport) -> None:
+    mark = item.get_closest_marker("compat")
+    if mark is None or (report.when != "call" and report.outcome == "passed"):
+        return
+    parameters: dict[str, Any] = getattr(item, "callspec", None) and item.callspec.params or {}  # type: ignore[attr-defined]
+    client = mark.kwargs.get("client") or str(parameters.get("client_name", "?"))
+    feature = mark.kwargs.get("feature") or item.name.split("[")[0].removeprefix("test_").replace("_", " ")
+    worst = {"passed": 0, "skipped": 1, "failed": 2}
+    cell = (feature, client)
+    if worst[report.outcome] >= worst.get(_compat_results.get(cell, "passed"), 0):
+        _compat_results[cell] = report.outcome
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if not config.getoption("--compat-table") or not _compat_results:
+        return
+    words = {"passed": "ok", "failed": "FAIL", "skipped": "skip"}
+    clients = sorted({client for _, client in _compat_results})
+    features = list(dict.fromkeys(feature for feature, _ in _compat_results))
+    width = max(len(feature) for feature in features)
+    terminalreporter.section("compatibility: client x feature ('-' = the client has no such call)")
+    terminalreporter.write_line(" " * width + "  " + "  ".join(f"{client:>12}" for client in clients))
+    for feature in features:
+        cells = [words.get(_compat_results.get((feature, client), ""), "-") for client in clients]
+        terminalreporter.write_line(f"{feature:<{width}}  " + "  ".join(f"{cell:>12}" for cell in cells))

@@ -1,0 +1,56 @@
+"""Creating topics for tests and reading a partition back, through librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from harness.conditions import wait_until
+
+REQUEST_SECONDS = 60.0
+
+
+def create_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
+    admin.create_topics([new], request_timeout=REQUEST_SECONDS)[name].result(REQUEST_SECONDS)
+    # Apache Kafka answers before its metadata cache knows the topic; Runnel's create is complete when it answers.
+    wait_until(lambda: _is_visible(admin, name, partitions), f"topic {name} in the metadata")
+
+
+def _is_visible(admin: AdminClient, name: str, partitions: int) -> bool:
+    found = admin.list_topics(name, timeout=REQUEST_SECONDS).topics[name]
+    return found.error is None and len(found.partitions) == partitions
+
+
+def read_all(bootstrap: str, topic: str, partition: int = 0, start: int = OFFSET_BEGINNING) -> list[Message]:
+    """Every record of the partition up to its end, in order."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "unused",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "check.crcs": True,
+    }
+    consumer = Consumer(settings)
+    found: list[Message] = []
+    try:
+        consumer.assign([TopicPartition(topic, partition, start)])
+        wait_until(lambda: _drain(consumer, found), f"the end of {topic}-{partition}")
+    finally:
+        consumer.close()
+    return found
+
+
+def _drain(consumer: Consumer, found: list[Message]) -> bool:
+    for message in consumer.consume(10_000, timeout=1.0):
+        error = message.error()
+        if error is None:
+            found.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            return True
+        else:
+            raise AssertionError(f"fetch failed: {error}")
+    return False

@@ -1,0 +1,1 @@
+"""Tests that send a broker what no honest client would."""
