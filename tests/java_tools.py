@@ -1,4 +1,4 @@
-"""Owns running Apache Kafka's own Java classes from tests: `java_command(...)`, or a skip that says what is missing.
+"""Owns running Apache Kafka's own Java classes from tests, or a skip that says what is missing.
 
 The jars come from `benchmarks/kafka_jars.py` (RUNNEL_KAFKA_LIBS, else a cache that Maven fills once).
 """
@@ -31,7 +31,7 @@ def _java_and_classpath() -> tuple[str, str] | str:
 
 
 def java_command(main_class: str, *arguments: str) -> list[str]:
-    """The command line that runs one of Kafka's classes; skips the test where Java or the jars are missing."""
+    """The command line that runs one of Kafka's classes; skips the test where there is no Java."""
     found = _java_and_classpath()
     if isinstance(found, str):
         pytest.skip(found)
