@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from runnel.wire.apis import KAFKA_RANGES, ApiKey, request_header_version
 from runnel.wire.errors import Malformed
+from runnel.wire.primitives import skip_tagged
 from runnel.wire.types import ReadBuffer
-from runnel.wire.varints import decode_uvarint
 
 _FIXED = Struct(">hhih")
 _KEY_VERSION_CORRELATION = Struct(">hhi")
@@ -49,9 +49,9 @@ def decode_request_header(buffer: ReadBuffer, offset: int = 0) -> tuple[RequestH
             client_id = str(buffer[position:end], "utf-8")
             position = end
         if request_header_version(api_key, version) == 2:
-            position = skip_tagged_fields(buffer, position)
+            position = skip_tagged(buffer, position)
         return RequestHeader(api_key, version, correlation_id, client_id), position
-    except (ValueError, StructError) as error:
+    except (ValueError, IndexError, StructError) as error:
         return _header_of_unknown(buffer, offset, error)
 
 
@@ -71,21 +71,6 @@ def is_known(api_key: int, version: int) -> bool:
     except (KeyError, ValueError):
         return False
     return lowest <= version <= highest
-
-
-def skip_tagged_fields(buffer: ReadBuffer, position: int) -> int:
-    """The position after a tagged-field section whose fields nobody wants."""
-    count, position = decode_uvarint(buffer, position)
-    limit = len(buffer)
-    if count > (limit - position) // 2:
-        raise Malformed(f"{count} tagged fields do not fit into {limit - position} bytes")
-    for _ in range(count):
-        _, position = decode_uvarint(buffer, position)
-        size, position = decode_uvarint(buffer, position)
-        position += size
-        if position > limit:
-            raise Malformed("a tagged field is longer than the message")
-    return position
 
 
 def encode_request_header(
@@ -122,4 +107,8 @@ def decode_response_header(buffer: ReadBuffer, header_version: int, offset: int 
         raise Malformed("the response header is cut short")
     (correlation_id,) = _SIZE.unpack_from(buffer, offset)
     position = offset + 4
-    return correlation_id, skip_tagged_fields(buffer, position) if header_version >= 1 else position
+    if header_version == 0:
+        return correlation_id, position
+    if position >= len(buffer):
+        raise Malformed("the response header is cut short")
+    return correlation_id, skip_tagged(buffer, position)
