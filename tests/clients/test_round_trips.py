@@ -109,6 +109,14 @@ def test_acks(client: Driver, new_topic: NewTopic, acks: int | str) -> None:
     assert [one.value for one in client.consume(topic, 2)] == [b"a", b"b"]
 
 
+def test_idempotent_producer(client: Driver, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    messages = [Sent(str(index).encode()) for index in range(300)]
+    client.produce(topic, messages, idempotent=True, batch_bytes=1000)
+    client.produce(topic, messages, idempotent=True, batch_bytes=1000)
+    assert [one.value for one in client.consume(topic, 600)] == [one.value for one in messages * 2]
+
+
 def test_offsets_are_answered_in_order(client: Driver, new_topic: NewTopic) -> None:
     topic = new_topic()
     offsets = client.produce(topic, [Sent(str(index).encode()) for index in range(100)])

@@ -8,6 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.conditions import wait_until
+from harness.raw import RawConnection
 
 REQUEST_SECONDS = 60.0
 
@@ -18,11 +19,19 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mappin
     admin.create_topics([new], request_timeout=REQUEST_SECONDS)[name].result(REQUEST_SECONDS)
     # Apache Kafka answers before its metadata cache knows the topic; Runnel's create is complete when it answers.
     wait_until(lambda: _is_visible(admin, name, partitions), f"topic {name} in the metadata")
+    with RawConnection(bootstrap) as connection:
+        wait_until(lambda: _is_led(connection, name, partitions), f"leaders of {name}")
 
 
 def _is_visible(admin: AdminClient, name: str, partitions: int) -> bool:
     found = admin.list_topics(name, timeout=REQUEST_SECONDS).topics[name]
     return found.error is None and len(found.partitions) == partitions
+
+
+def _is_led(connection: RawConnection, name: str, partitions: int) -> bool:
+    asked = [{"partition_index": index, "timestamp": -1} for index in range(partitions)]
+    reply = connection.request(2, 5, {"replica_id": -1, "topics": [{"name": name, "partitions": asked}]})
+    return all(partition.error_code == 0 for partition in reply.topics[0].partitions)
 
 
 def read_all(bootstrap: str, topic: str, partition: int = 0, start: int = OFFSET_BEGINNING) -> list[Message]:
