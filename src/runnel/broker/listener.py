@@ -1,0 +1,159 @@
+"""The listening socket and everything its connections share: limits, request memory, the idle sweep, the drain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runnel.broker.buffers import SCRATCH_BYTES, BufferPool
+from runnel.broker.connection import Connection, Outcome
+
+if TYPE_CHECKING:
+    from runnel.broker.router import Router
+
+log = logging.getLogger("runnel.listener")
+
+SWEEP_INTERVAL_S = 1.0
+LISTEN_BACKLOG = 4096
+REFUSALS_LOGGED_PER_SWEEP = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerLimits:
+    connections_max: int
+    connections_per_address_max: int
+    request_bytes_max: int
+    queued_bytes_max: int  # of requests; and the same again of replies
+    idle_ms_max: int
+
+
+class Listener:
+    """Accepts connections on one address and closes what exceeds its limits."""
+
+    def __init__(
+        self,
+        router: Router,
+        limits: ListenerLimits,
+        advertised: tuple[str, int] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.router = router
+        self.limits = limits
+        self.request_bytes_max = limits.request_bytes_max
+        self.requests = BufferPool(limits.queued_bytes_max)
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.connections: set[Connection] = set()
+        self.clock_s = 0.0
+        self.unsent_bytes = 0  # of replies that slow readers have not taken
+        self.handle = router.handle
+        self._per_address: dict[str, int] = {}
+        self._waiting_for_memory: deque[Connection] = deque()
+        self._advertised = advertised
+        self._tls = tls
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._refused = 0
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen, and answer the address that was really bound."""
+        loop = asyncio.get_running_loop()
+        self.clock_s = loop.time()
+        self._server = await loop.create_server(
+            lambda: Connection(self), host, port, backlog=LISTEN_BACKLOG, reuse_address=True, ssl=self._tls
+        )
+        self._sweeper = loop.create_task(self._sweep())
+        bound = self._server.sockets[0].getsockname()
+        return bound[0], bound[1]
+
+    # --- called by connections --------------------------------------------------------------------------------
+
+    def address_seen_by_client(self, transport: asyncio.BaseTransport) -> tuple[str, int]:
+        """The address to advertise: the configured one, else the one that this client dialled."""
+        if self._advertised is not None:
+            return self._advertised
+        local: Any = transport.get_extra_info("sockname")
+        return (local[0], local[1]) if isinstance(local, tuple) else ("127.0.0.1", 0)
+
+    def admit(self, connection: Connection) -> bool:
+        count = self._per_address.get(connection.peer_host, 0)
+        if len(self.connections) >= self.limits.connections_max:
+            return self._refuse(connection, f"max.connections={self.limits.connections_max} reached")
+        if count >= self.limits.connections_per_address_max:
+            reason = f"max.connections.per.ip={self.limits.connections_per_address_max} reached"
+            return self._refuse(connection, reason)
+        self.connections.add(connection)
+        self._per_address[connection.peer_host] = count + 1
+        return True
+
+    def _refuse(self, connection: Connection, reason: str) -> bool:
+        self._refused += 1
+        if self._refused <= REFUSALS_LOGGED_PER_SWEEP:
+            log.warning("refused a connection from %s: %s", connection.peer_host, reason)
+        return False
+
+    def forget(self, connection: Connection) -> None:
+        if connection in self.connections:
+            self.connections.remove(connection)
+            left = self._per_address[connection.peer_host] - 1
+            if left:
+                self._per_address[connection.peer_host] = left
+            else:
+                del self._per_address[connection.peer_host]
+
+    def wait_for_memory(self, connection: Connection) -> None:
+        if connection not in self._waiting_for_memory:
+            self._waiting_for_memory.append(connection)
+            asyncio.get_running_loop().call_later(0.01, self._wake_one_waiting)
+
+    def _wake_one_waiting(self) -> None:
+        if self._waiting_for_memory:
+            self._waiting_for_memory.popleft().memory_is_back()
+
+    @property
+    def replies_crowded(self) -> bool:
+        return self.unsent_bytes > self.limits.queued_bytes_max
+
+    # --- life -------------------------------------------------------------------------------------------------
+
+    async def _sweep(self) -> None:
+        """Keep the coarse clock, and close what has been silent for too long."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_INTERVAL_S)
+            self.clock_s = loop.time()
+            oldest_s = self.clock_s - self.limits.idle_ms_max / 1000
+            for connection in [c for c in self.connections if c.active_at < oldest_s and c.is_idle]:
+                connection.close(f"idle for more than connections.max.idle.ms={self.limits.idle_ms_max}")
+            self._report_refusals()
+
+    def _report_refusals(self) -> None:
+        if self._refused > REFUSALS_LOGGED_PER_SWEEP:
+            log.warning("refused %d connections in the last second", self._refused)
+        self._refused = 0
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def drain(self, grace_s: float) -> None:
+        """Let requests in flight be answered, then close every connection."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_s
+        while loop.time() < deadline and not all(connection.is_idle for connection in self.connections):
+            await asyncio.sleep(0.02)
+        for connection in list(self.connections):
+            connection.closing = True
+            connection.transport.close()
+        while self.connections and loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in list(self.connections):
+            connection.transport.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+
+__all__ = ["Listener", "ListenerLimits", "Outcome"]

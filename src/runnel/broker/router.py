@@ -1,0 +1,139 @@
+"""From a frame to its handler: header, version gate, authorisation, dispatch.
+
+The table of APIs is the protocol coverage: an API is advertised if and only if it has an entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from runnel.broker.connection import Buffers, Connection, Outcome
+from runnel.wire import messages
+from runnel.wire.apis import KAFKA_RANGES, ApiKey, response_header_version
+from runnel.wire.errors import ErrorCode, Malformed
+from runnel.wire.frames import RequestHeader, decode_request_header, response_prefix
+
+if TYPE_CHECKING:
+    from runnel.services.node import Node
+
+
+class Access(NamedTuple):
+    """What a request touches, in the words of ACLs: an operation on resources of one kind."""
+
+    operation: str  # READ, WRITE, CREATE, …
+    resource: str  # TOPIC, CLUSTER, GROUP, …
+    names: Callable[[Node, Any], Iterable[str]] | None = None  # which ones, read from the request; None: the kind itself
+
+
+class Authorizer(Protocol):
+    allows_all: bool
+
+    def denied(self, principal: str, host: str, access: Access, names: Iterable[str]) -> frozenset[str]: ...
+
+
+class AllowAll:
+    """No ACLs are configured: everybody may do everything, as in Kafka without an authorizer."""
+
+    allows_all = True
+
+    def denied(self, principal: str, host: str, access: Access, names: Iterable[str]) -> frozenset[str]:
+        return frozenset()
+
+
+NOTHING_DENIED: frozenset[str] = frozenset()
+
+
+class Context(NamedTuple):
+    """One request as a handler sees it, besides its body."""
+
+    header: RequestHeader
+    connection: Connection
+    node: Node
+    denied: frozenset[str]  # names of resources that the principal may not touch
+
+    @property
+    def version(self) -> int:
+        return self.header.api_version
+
+
+Body = dict[str, Any]
+Answer = Body | Outcome
+Decoder = Callable[[int, int, memoryview, int], Any]
+Handler = Callable[[Context, Any], Answer | Coroutine[Any, Any, Body | Buffers | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One entry of the table. A handler answers a version-agnostic body, which is encoded here, or, on the hot path,
+    the bytes themselves."""
+
+    key: ApiKey
+    handle: Handler
+    access: Access
+    decode: Decoder = messages.decode_request
+    serves_from: int | None = None  # the lowest version really served, where it is above the lowest advertised
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        return KAFKA_RANGES[self.key]
+
+
+class Router:
+    def __init__(self, apis: Iterable[Api], node: Node, authorizer: Authorizer | None = None) -> None:
+        self.node = node
+        self._authorizer = authorizer or AllowAll()
+        self._apis: dict[int, Api] = {int(api.key): api for api in apis}
+        node.advertised = {key: api.versions for key, api in sorted(self._apis.items())}
+
+    def handle(self, connection: Connection, frame: memoryview) -> Outcome:
+        """Decide what to do with one request; nothing here waits."""
+        header, offset = decode_request_header(frame)
+        api = self._apis.get(header.api_key)
+        if api is None:
+            raise Malformed(f"API key {header.api_key} is not served")
+        low, high = api.versions
+        if not (api.serves_from or low) <= header.api_version <= high:
+            return self._unsupported(api, header)
+        request = api.decode(header.api_key, header.api_version, frame, offset)
+        denied = self.authorise(connection, api.access, request)
+        answer = api.handle(Context(header, connection, self.node, denied), request)
+        if isinstance(answer, dict):
+            return reply(header, answer)
+        if asyncio.iscoroutine(answer):
+            return _reply_later(header, answer)
+        return cast(Outcome, answer)
+
+    def authorise(self, connection: Connection, access: Access, request: object) -> frozenset[str]:
+        """The one place where permission is asked: the names that this principal may not touch."""
+        if self._authorizer.allows_all:
+            return NOTHING_DENIED
+        names = access.names(self.node, request) if access.names else ("",)
+        return self._authorizer.denied(connection.principal, connection.peer_host, access, names)
+
+    def _unsupported(self, api: Api, header: RequestHeader) -> Buffers:
+        if api.key is not ApiKey.API_VERSIONS:
+            low, high = api.versions
+            raise Malformed(
+                f"{api.key.name} version {header.api_version} is not served; use {api.serves_from or low} to {high}"
+            )
+        # KIP-511: an unknown version is answered in version 0, with the ranges, so that the client can choose.
+        body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": self.node.advertised_rows()}
+        return reply(header._replace(api_version=0), body)
+
+
+def reply(header: RequestHeader, body: Body) -> list[bytes]:
+    encoded = messages.encode_response(header.api_key, header.api_version, body)
+    return [prefix(header, len(encoded)), encoded]
+
+
+async def _reply_later(header: RequestHeader, answer: Coroutine[Any, Any, Any]) -> Buffers | None:
+    result = await answer
+    return reply(header, result) if isinstance(result, dict) else cast("Buffers | None", result)
+
+
+def prefix(header: RequestHeader, body_bytes: int) -> bytes:
+    version = response_header_version(header.api_key, header.api_version)
+    return response_prefix(header.correlation_id, version, body_bytes)

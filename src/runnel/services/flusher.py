@@ -1,0 +1,90 @@
+"""Group commit: one fsync, off the event loop, answers every append that waited for it.
+
+While a log is being synced, later appends gather; one more sync then serves them all. An fsync that fails takes the
+log offline and fails its waiters: the pages may already be gone, so it is never tried again (fsyncgate).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from runnel.storage.log import LogOffline, SyncJob
+
+if TYPE_CHECKING:
+    from runnel.services.partition import Partition
+
+log = logging.getLogger("runnel.flusher")
+
+SYNC_THREADS = 8
+
+
+class SyncWait:
+    """Appends of one log that wait for the disk: (offset that must be safe, future)."""
+
+    __slots__ = ("future", "offset")
+
+    def __init__(self, offset: int, future: asyncio.Future[None]) -> None:
+        self.offset = offset
+        self.future = future
+
+
+class Flusher:
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="runnel-fsync")
+        self._loop = asyncio.get_running_loop()
+
+    def flushed(self, partition: Partition, offset: int) -> asyncio.Future[None]:
+        """A future that is done when everything below ``offset`` is on disk."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        if partition.log.flushed_offset >= offset:
+            future.set_result(None)
+            return future
+        partition.sync_waits.append(SyncWait(offset, future))
+        if not partition.syncing:
+            partition.syncing = True
+            # Not at once: appends of this turn of the loop, from all connections, share the sync.
+            self._loop.call_soon(self._begin, partition)
+        return future
+
+    def _begin(self, partition: Partition) -> None:
+        job = partition.log.sync_job()
+        if job is None:
+            self._settle(partition)
+            return
+        work = self._loop.run_in_executor(self._threads, job.run)
+        work.add_done_callback(lambda done: self._finished(partition, job, done))
+
+    def _finished(self, partition: Partition, job: SyncJob, done: asyncio.Future[None]) -> None:
+        error = done.exception()
+        if error is None:
+            partition.log.synced(job)
+        else:
+            log.error("fsync of %s-%d failed: %s", partition.topic, partition.index, error)
+            partition.log.sync_failed(error)
+        self._settle(partition)
+
+    def _settle(self, partition: Partition) -> None:
+        """Answer whoever is served, and go on if somebody is left."""
+        offline = partition.log.offline
+        safe = partition.log.flushed_offset
+        left: list[SyncWait] = []
+        for wait in partition.sync_waits:
+            if wait.future.done():
+                continue
+            if wait.offset <= safe:
+                wait.future.set_result(None)
+            elif offline is not None:
+                wait.future.set_exception(LogOffline(str(offline)))
+            else:
+                left.append(wait)
+        partition.sync_waits = left
+        if left:
+            self._begin(partition)
+        else:
+            partition.syncing = False
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)

@@ -1,0 +1,92 @@
+"""Runs a deterministic state machine on a log: decide → append → commit → replay → reply.
+
+One component hosts every machine of the broker: cluster metadata now, groups and transactions on their internal topics
+later. The machine decides without I/O; its records are appended as one batch and made durable; only then are they
+replayed and the reply leaves. A decision that needs no record (a read, a refusal) is answered at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from runnel.services.flusher import Flusher
+from runnel.services.partition import Partition
+from runnel.wire.batch import decode_records, encode_batch, iterate_headers, read_header
+
+READ_BYTES_MAX = 4 * 1024 * 1024
+
+Record = TypeVar("Record")
+Reply = TypeVar("Reply", covariant=True)
+
+
+class Decision(Protocol[Record, Reply]):
+    @property
+    def records(self) -> Sequence[Record]: ...
+    @property
+    def reply(self) -> Reply: ...
+
+
+class Codec(Protocol[Record]):
+    """How a machine's records look as the key and value of a log record."""
+
+    def encode(self, record: Record) -> tuple[bytes | None, bytes | None]: ...
+    def decode(self, key: bytes | None, value: bytes | None) -> Record: ...
+
+
+class Host(Generic[Record]):
+    """One machine on one partition. ``replay`` is called with the records of one committed batch."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        codec: Codec[Record],
+        replay: Callable[[Sequence[Record]], None],
+        flusher: Flusher,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._partition = partition
+        self._codec = codec
+        self._replay = replay
+        self._flusher = flusher
+        self._now_ms = now_ms
+        self._turn = asyncio.Lock()
+
+    def load(self) -> int:
+        """Replay the whole log (blocking, at start-up); how many records there were."""
+        count = 0
+        for records in self._committed_batches():
+            self._replay(records)
+            count += len(records)
+        return count
+
+    def _committed_batches(self) -> Iterator[list[Record]]:
+        log = self._partition.log
+        offset = log.log_start_offset
+        while offset < log.end_offset:
+            plan = log.plan_read(offset, READ_BYTES_MAX, log.end_offset, min_one=True)
+            data = plan.read()
+            for position, header in iterate_headers(data):
+                if not header.is_control:
+                    yield [self._codec.decode(r.key, r.value) for r in decode_records(data, position)]
+            offset = plan.next_offset
+
+    async def submit(self, decide: Callable[[int], Decision[Record, Any]]) -> Any:
+        """Let the machine decide and, if that makes records, answer when they are committed and replayed."""
+        async with self._turn:
+            decision = decide(self._now_ms())
+            if decision.records:
+                await self._commit(decision.records)
+                self._replay(decision.records)
+            return decision.reply
+
+    async def _commit(self, records: Sequence[Record]) -> None:
+        now_ms = self._now_ms()
+        rows = [(now_ms, *self._codec.encode(record), ()) for record in records]
+        batch = encode_batch(rows)
+        result = self._partition.log.append(
+            memoryview(batch), read_header(batch), self._partition.leader_epoch, now_ms
+        )
+        self._partition.appended(len(batch))
+        await self._flusher.flushed(self._partition, result.last_offset + 1)

@@ -1,0 +1,128 @@
+"""Appending what producers send: check the batch header, append, then wait for what ``acks`` asks for.
+
+Batches are opaque: only the 61-byte header and the CRC are looked at. Everything up to and including the append
+happens without a wait, so the order of appends is the order of requests. What is awaited after it is only the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from runnel.services.flusher import Flusher
+from runnel.services.partition import Partition
+from runnel.storage.log import LogOffline
+from runnel.wire.batch import HEADER_BYTES, BatchHeader, check_crc, read_header, set_log_append_time
+from runnel.wire.errors import ErrorCode, Malformed, Refusal
+
+MAGIC = 2
+COMPRESSION_MASK = 0x07
+ZSTD = 4
+LOG_APPEND_TIME_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+ACKS = (0, 1, -1)
+
+
+class Appended(NamedTuple):
+    """A batch that is in the log; ``durable`` is to be awaited before it may be acknowledged, where not None."""
+
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    durable: asyncio.Future[None] | None
+
+
+class ProduceService:
+    def __init__(self, flusher: Flusher) -> None:
+        self._flusher = flusher
+
+    def append(
+        self, partition: Partition, records: memoryview | None, acks: int, zstd_allowed: bool, now_ms: int
+    ) -> Appended:
+        """Append one batch; raises Refusal for what the producer did wrong or the disk cannot do."""
+        if records is None:
+            raise Refusal(ErrorCode.INVALID_RECORD, "the request carries no records for this partition")
+        settings = partition.settings
+        header = checked_header(records, settings.message_bytes_max, zstd_allowed)
+        append_time_ms = -1
+        if settings.log_append_time:
+            append_time_ms = now_ms
+            set_log_append_time(records, 0, now_ms)
+            header = read_header(records)
+        else:
+            check_timestamps(header, partition, now_ms)
+        log = partition.log
+        try:
+            result = log.append(records, header, partition.leader_epoch, now_ms)
+        except LogOffline as error:
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if not result.duplicate:
+            partition.appended(header.batch_length)
+        durable = None
+        if (acks == -1 and settings.flush_on_acks_all) or log.unflushed_messages >= settings.flush_messages:
+            durable = self._flusher.flushed(partition, result.last_offset + 1)
+        return Appended(result.base_offset, append_time_ms, log.log_start_offset, durable)
+
+
+def checked_header(records: memoryview, size_max: int, zstd_allowed: bool) -> BatchHeader:
+    """The header of the one batch that a partition's records must be; Refusal says what else they are."""
+    if len(records) < HEADER_BYTES:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are too few for a record batch")
+    try:
+        header = read_header(records)
+    except Malformed as error:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    attributes = header.attributes
+    size = header.batch_length + 12
+    if header.magic != MAGIC:
+        raise Refusal(ErrorCode.INVALID_RECORD, f"record batch has magic {header.magic}; only magic 2 is accepted")
+    if size != len(records):
+        raise _wrong_size(size, len(records))
+    if size > size_max:
+        raise Refusal(
+            ErrorCode.MESSAGE_TOO_LARGE, f"batch of {size} bytes exceeds max.message.bytes={size_max} of the topic"
+        )
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise Refusal(
+            ErrorCode.INVALID_RECORD,
+            f"batch counts {header.record_count} records but spans {header.last_offset_delta + 1} offsets",
+        )
+    if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
+        raise _not_for_clients(attributes)
+    codec = attributes & COMPRESSION_MASK
+    if codec > ZSTD or (codec == ZSTD and not zstd_allowed):
+        raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {codec} is not allowed in this version")
+    if not check_crc(records, 0, header):
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the CRC of the record batch does not match its bytes")
+    return header
+
+
+def _wrong_size(declared: int, actual: int) -> Refusal:
+    if declared < actual:
+        return Refusal(ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch per partition")
+    return Refusal(ErrorCode.CORRUPT_MESSAGE, f"batch declares {declared} bytes but {actual} arrived")
+
+
+def _not_for_clients(attributes: int) -> Refusal:
+    if attributes & CONTROL_BIT:
+        return Refusal(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    return Refusal(ErrorCode.INVALID_TXN_STATE, "transactions are not built yet (docs/limits.md)")
+
+
+def check_timestamps(header: BatchHeader, partition: Partition, now_ms: int) -> None:
+    settings = partition.settings
+    newest = header.max_timestamp
+    if newest - now_ms > settings.timestamp_after_ms_max:
+        raise Refusal(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {newest} is more than message.timestamp.after.max.ms="
+            f"{settings.timestamp_after_ms_max} ahead of the broker's clock {now_ms}",
+        )
+    oldest = header.base_timestamp
+    if 0 <= oldest and now_ms - oldest > settings.timestamp_before_ms_max:
+        raise Refusal(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {oldest} is more than message.timestamp.before.max.ms="
+            f"{settings.timestamp_before_ms_max} behind the broker's clock {now_ms}",
+        )
