@@ -1,0 +1,76 @@
+"""An image as the shortest run of records that rebuilds it.
+
+In: a `ClusterImage`. Out: records; replayed on an empty image of the same cluster they give an equal image. The
+metadata log is cut down to this at start-up or when it has grown.
+"""
+
+from collections.abc import Iterator
+
+from runnel.core.metadata.commands import ResourceType
+from runnel.core.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from runnel.core.metadata.records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+
+
+def snapshot(image: ClusterImage) -> list[MetadataRecord]:
+    """The records that rebuild this image; features first, as Kafka's snapshots have them."""
+    return list(_records(image))
+
+
+def _records(image: ClusterImage) -> Iterator[MetadataRecord]:
+    for name, level in image.features.items():
+        yield FeatureLevelRecord(name, level)
+    for broker in image.brokers.values():
+        yield _broker_record(broker)
+    for topic in image.topics.values():
+        yield from _topic_records(topic)
+    for resource, configs in image.broker_configs.items():
+        for name, value in configs.items():
+            yield ConfigRecord(ResourceType.BROKER, resource, name, value)
+    if image.next_producer_id > 0:
+        yield ProducerIdsRecord(-1, -1, image.next_producer_id)
+
+
+def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker.broker_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=broker.endpoints,
+        features=broker.features,
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+    )
+
+
+def _topic_records(topic: TopicImage) -> Iterator[MetadataRecord]:
+    yield TopicRecord(topic.name, topic.topic_id)
+    for name, value in topic.configs.items():
+        yield ConfigRecord(ResourceType.TOPIC, topic.name, name, value)
+    for partition in topic.partitions:
+        yield _partition_record(topic, partition)
+
+
+def _partition_record(topic: TopicImage, partition: PartitionImage) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=partition.index,
+        topic_id=topic.topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=partition.directories,
+        removing_replicas=partition.removing_replicas,
+        adding_replicas=partition.adding_replicas,
+        leader_recovery_state=partition.leader_recovery_state,
+    )
