@@ -1,0 +1,138 @@
+"""Where the command starts: finds the verb, turns every failure into one line and an exit code.
+
+Imports only click and the standard library: each verb's module is loaded when it is called.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from runnel.cli.options import bootstrap_options
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+# verb: where it lives, and its line in `runnel --help`
+VERBS: dict[str, tuple[str, str]] = {
+    "serve": ("runnel.cli.serve:serve", "Start a broker."),
+    "topic": ("runnel.cli.topic:topic", "Create, list, describe, change, trim and delete topics."),
+    "produce": ("runnel.cli.produce:produce", "Send records, from arguments, pipes or files."),
+    "consume": ("runnel.cli.consume:consume", "Read records, from any position."),
+    "doctor": ("runnel.cli.doctor:doctor", "Find out why a client cannot work with a broker."),
+    "completion": ("runnel.cli.completion:completion", "Print shell completion for bash, zsh or fish."),
+    "version": ("runnel.cli.version:version", "Print the version."),
+}
+
+
+class VerbGroup(click.Group):
+    """The root group: verbs by name, loaded late; errors as one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], VERBS, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else "see `runnel --help`"
+            raise click.UsageError(f"no such verb '{args[0]}'; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            return _silence_stdout()
+        except KeyboardInterrupt:
+            return EXIT_INTERRUPTED
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        try:
+            extra["standalone_mode"] = False
+            result = super().main(args, prog_name, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(EXIT_USAGE)
+        except click.UsageError as error:
+            _complain(f"{error.format_message().rstrip('.')}{_help_hint(error.ctx)}", error)
+            sys.exit(EXIT_USAGE)
+        except click.ClickException as error:
+            _complain(error.format_message(), error)
+            sys.exit(error.exit_code)
+        except click.Abort as error:
+            _complain("aborted", error)
+            sys.exit(EXIT_FAILED)
+        except Exception as error:
+            _complain(_describe(error), error)
+            sys.exit(EXIT_FAILED)
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def _describe(error: Exception) -> str:
+    from runnel.client.errors import ClientError
+
+    if isinstance(error, ClientError):
+        return error.message
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
+    return f"unexpected {type(error).__name__}: {error} (RUNNEL_DEBUG=1 shows where; please report it)"
+
+
+def _complain(message: str, error: BaseException) -> None:
+    """One line on stderr; with RUNNEL_DEBUG the traceback before it."""
+    if os.environ.get("RUNNEL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    click.echo(f"Error: {' '.join(message.split())}", err=True)
+
+
+def _help_hint(ctx: click.Context | None) -> str:
+    return f" (see `{ctx.command_path} --help`)" if ctx is not None else ""
+
+
+def _silence_stdout() -> int:
+    """The reader of our output left, as `head` does: say nothing, and end as `cat` would."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return EXIT_BROKEN_PIPE
+
+
+@click.group(
+    cls=VerbGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Every verb takes --help. Docs: docs/cli.md.",
+)
+@bootstrap_options
+def cli() -> None:
+    """Runnel: an event-streaming broker that Kafka clients already speak to."""
+
+
+def main() -> NoReturn:
+    """The console script."""
+    cli.main(prog_name="runnel")
