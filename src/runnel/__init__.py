@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runnel.testing.broker import Broker
 
-try:
-    __version__ = version("runnel")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0.0.0"
+    __version__: str
 
 __all__ = ["Broker", "__version__"]
 
@@ -25,4 +21,16 @@ def __getattr__(name: str) -> Any:
         from runnel.testing.broker import Broker
 
         return Broker
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module 'runnel' has no attribute {name!r}")
+
+
+def _version() -> str:
+    # Reading package metadata takes longer than everything else that `runnel serve` does before it listens.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("runnel")
+    except PackageNotFoundError:  # a source tree that was never installed
+        return "0.0.0"
