@@ -45,9 +45,7 @@ FORMAT_HELP = (
     default="start",
     help="Where to begin: start, end, N, -N (the last N of each partition), @TIME.  [default: start]",
 )
-@click.option(
-    "--until", type=PositionType(), help="Where to stop, in the same words; the record there is not read."
-)
+@click.option("--until", type=PositionType(), help="Where to stop, in the same words; the record there is not read.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at what is the end now: short for --until end.")
 @click.option("-n", "--num", "limit", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("-p", "--partitions", type=PartitionList(), help="Only these, e.g. 0,2 or 0-4.  [default: all]")
@@ -60,9 +58,7 @@ FORMAT_HELP = (
     default="text",
     help="How keys, values and header values are printed.",
 )
-@click.option(
-    "--null", "null_text", default="", metavar="TEXT", help="How a null is printed.  [default: nothing]"
-)
+@click.option("--null", "null_text", default="", metavar="TEXT", help="How a null is printed.  [default: nothing]")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON lines (field names: docs/cli.md).")
 @click.option("--read-committed", is_flag=True, help="Leave out aborted and open transactions.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no notes and no summary.")
@@ -162,11 +158,7 @@ class Consumption:
 
     async def read(self, cluster: Cluster, positions: dict[TopicPartition, int], isolation: int) -> None:
         ends = self._ends or {}
-        wanted = {
-            target: offset
-            for target, offset in positions.items()
-            if self._ends is None or offset < ends[target]
-        }
+        wanted = {target: offset for target, offset in positions.items() if self._ends is None or offset < ends[target]}
         try:
             settings = ReaderSettings(isolation=isolation)
             async with Reader(cluster, wanted, settings, self._jumped) as reader:
@@ -193,6 +185,4 @@ class Consumption:
 
     def _jumped(self, target: TopicPartition, position: int, start: int) -> None:
         if not self._quiet:
-            note(
-                f"{target}: offsets {position} to {start - 1} are gone (retention, trim): going on at {start}"
-            )
+            note(f"{target}: offsets {position} to {start - 1} are gone (retention, trim): going on at {start}")

@@ -127,9 +127,7 @@ async def _check_names(address: Address, timeout_s: float) -> list[Finding]:
 
 async def _resolve(address: Address) -> list[str]:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM
-        )
+        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError:
         return []
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -156,9 +154,7 @@ def _check_same_cluster(views: dict[Address, ClusterView]) -> Iterable[Finding]:
         yield Finding("ok", "cluster", str(clusters.pop()), f"has {count}")
 
 
-async def _check_advertised(
-    broker: BrokerView, used: Address, view: ClusterView, timeout_s: float
-) -> Finding:
+async def _check_advertised(broker: BrokerView, used: Address, view: ClusterView, timeout_s: float) -> Finding:
     """The number one support topic: what the broker tells clients to dial next."""
     subject = f"broker {broker.node_id} at {broker.address}"
 

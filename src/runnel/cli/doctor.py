@@ -58,9 +58,7 @@ def _show(finding: Finding) -> None:
     mark, color = _MARKS[finding.status]
     if sys.stdout.isatty():
         mark = click.style(mark, fg=color, bold=True)
-    subject = (
-        "" if finding.message.startswith(f"cannot connect to {finding.subject}") else f"{finding.subject}: "
-    )
+    subject = "" if finding.message.startswith(f"cannot connect to {finding.subject}") else f"{finding.subject}: "
     click.echo(f"{mark}  {finding.check:<10}  {subject}{finding.message}")
     if finding.advice:
         click.echo(f"      {'':<10}  -> {finding.advice}")

@@ -58,15 +58,11 @@ def bootstrap_options(function: Decorated) -> Decorated:
 
 
 def json_option(function: Decorated) -> Decorated:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON (field names: docs/cli.md).")(
-        function
-    )
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON (field names: docs/cli.md).")(function)
 
 
 def yes_option(function: Decorated) -> Decorated:
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked.")(
-        function
-    )
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked.")(function)
 
 
 def chosen_bootstrap(ctx: click.Context | None = None) -> str:
@@ -88,9 +84,7 @@ class KeyValue(click.ParamType):  # type: ignore[type-arg]
 
     name = "KEY=VALUE"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
         key, separator, text = str(value).partition("=")
@@ -134,9 +128,7 @@ class PartitionList(click.ParamType):  # type: ignore[type-arg]
 
     name = "PARTITIONS"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
             return value
         chosen: dict[int, None] = {}
@@ -163,9 +155,7 @@ class TopicName(click.ParamType):  # type: ignore[type-arg]
             self.fail("a topic needs a name", param, ctx)
         return text
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
         from runnel.cli.session import topic_names_quickly

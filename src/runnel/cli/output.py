@@ -30,14 +30,10 @@ def note(message: str) -> None:
     click.echo(message, err=True)
 
 
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
-) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
     """Numbers to the right, text to the left."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    numeric = [
-        bool(cells) and all(_looks_numeric(row[column]) for row in cells) for column in range(len(columns))
-    ]
+    numeric = [bool(cells) and all(_looks_numeric(row[column]) for row in cells) for column in range(len(columns))]
     if sys.stdout.isatty():
         _print_rich(columns, cells, numeric, title)
     else:
@@ -71,9 +67,7 @@ def _print_rich(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    table = Table(title=Text(title) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column, right in zip(columns, numeric, strict=True):
         table.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in cells:

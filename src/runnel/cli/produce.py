@@ -89,14 +89,10 @@ class Tally:
 
 @click.command()
 @click.argument("topic", type=TopicName())
-@click.argument(
-    "files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True)
-)
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("-v", "--value", help="Send this one value, and read no input.")
 @click.option("-k", "--key", help="The key of every record that brings none.")
-@click.option(
-    "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header on every record."
-)
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header on every record.")
 @click.option("-K", "--key-separator", metavar="TEXT", help="Lines are KEY, this text, VALUE.")
 @click.option("-D", "--delimiter", default="\\n", metavar="TEXT", help="What ends a record.  [default: \\n]")
 @click.option(
@@ -111,17 +107,11 @@ class Tally:
 @click.option("--tombstone", is_flag=True, help="Send one null value for the key, and read no input.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all to this partition.")
 @click.option("--repartition", is_flag=True, help="Ignore the partitions that JSON input names.")
-@click.option(
-    "-z", "--compression", type=click.Choice([codec.name.lower() for codec in Compression]), default="none"
-)
-@click.option(
-    "--acks", type=click.Choice(list(ACKS)), default="all", help="Who must have a batch.  [default: all]"
-)
+@click.option("-z", "--compression", type=click.Choice([codec.name.lower() for codec in Compression]), default="none")
+@click.option("--acks", type=click.Choice(list(ACKS)), default="all", help="Who must have a batch.  [default: all]")
 @click.option("--idempotent/--no-idempotent", default=True, help="No duplicates by retries, with acks=all.")
 @click.option("--linger-ms", type=click.IntRange(min=0), default=5, help="How long a batch waits for more.")
-@click.option(
-    "--batch-bytes", type=click.IntRange(min=1), default=256 << 10, help="A batch is sent at this size."
-)
+@click.option("--batch-bytes", type=click.IntRange(min=1), default=256 << 10, help="A batch is sent at this size.")
 @click.option("--no-create", is_flag=True, help="Fail if the topic does not exist, instead of creating it.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @json_option

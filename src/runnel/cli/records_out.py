@@ -35,9 +35,7 @@ def encoder(output: OutputFormat) -> Encoder:
     if output.encoding == "hex":
         return lambda data: null if data is None else data.hex().encode()
     if output.encoding == "json":
-        return lambda data: json.dumps(
-            None if data is None else _loose_json(data), ensure_ascii=False
-        ).encode()
+        return lambda data: json.dumps(None if data is None else _loose_json(data), ensure_ascii=False).encode()
     return lambda data: null if data is None else data
 
 
@@ -77,9 +75,7 @@ def _field(name: str, encode: Encoder) -> Piece:
     }
     fields["s"], fields["S"] = fields["v"], fields["V"]  # kcat's names
     if name not in fields:
-        raise ClientError(
-            f"'%{name}' is not a field of a format; known are " + " ".join(f"%{key}" for key in fields)
-        )
+        raise ClientError(f"'%{name}' is not a field of a format; known are " + " ".join(f"%{key}" for key in fields))
     return fields[name]
 
 
@@ -108,9 +104,7 @@ def json_record(target: TopicPartition, record: Record, encoding: str = "text") 
 
 
 def _header_document(header: tuple[str, bytes | None], encoding: str) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "key": header[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    }
+    document: dict[str, Any] = {"key": header[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")}
     _put(document, "value", header[1], encoding)
     return document
 

@@ -24,13 +24,9 @@ _EVERYWHERE = ("0.0.0.0", "::", "")
     metavar="HOST:PORT",
     help="Where clients connect; port 0 picks one.  [default: 127.0.0.1:9092]",
 )
-@click.option(
-    "--advertise", metavar="HOST:PORT", help="What clients are told to dial.  [default: what they dialled]"
-)
+@click.option("--advertise", metavar="HOST:PORT", help="What clients are told to dial.  [default: what they dialled]")
 @click.option("--memory", is_flag=True, help="Keep everything in memory; nothing survives a stop.")
-@click.option(
-    "--config", "config_path", type=click.Path(path_type=Path), metavar="FILE", help="Settings in YAML."
-)
+@click.option("--config", "config_path", type=click.Path(path_type=Path), metavar="FILE", help="Settings in YAML.")
 @click.option("--set", "sets", multiple=True, type=KeyValue(), help="Any broker config; may be repeated.")
 def serve(
     data_dir: str | None,

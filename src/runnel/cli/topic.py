@@ -71,9 +71,7 @@ def _outcome_document(outcome: Outcome) -> dict[str, Any]:
     type=click.IntRange(min=1),
     help="Copies.  [default: the broker's]",
 )
-@click.option(
-    "-c", "--config", "configs", multiple=True, type=KeyValue(), help="A topic config; may be repeated."
-)
+@click.option("-c", "--config", "configs", multiple=True, type=KeyValue(), help="A topic config; may be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="Be content with a topic that is there already.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check the request, and create nothing.")
 @json_option
@@ -93,9 +91,7 @@ def create(
     runnel topic create orders
     runnel topic create clicks -p 12 -c retention.ms=3600000 -c compression.type=lz4
     """
-    wanted = [
-        NewTopic(name, partitions or -1, replicas or -1, dict(configs)) for name in dict.fromkeys(topics)
-    ]
+    wanted = [NewTopic(name, partitions or -1, replicas or -1, dict(configs)) for name in dict.fromkeys(topics)]
 
     async def work(cluster: Cluster) -> list[Outcome]:
         return await admin.create_topics(cluster, wanted, validate_only=dry_run)
@@ -192,9 +188,7 @@ def _topic_document(view: TopicView) -> dict[str, Any]:
 
 @topic.command()
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TopicName())
-@click.option(
-    "-c", "--configs", "all_configs", is_flag=True, help="Show every config, not only changed ones."
-)
+@click.option("-c", "--configs", "all_configs", is_flag=True, help="Show every config, not only changed ones.")
 @json_option
 @bootstrap_options
 def describe(topics: tuple[str, ...], all_configs: bool, as_json: bool) -> None:
@@ -287,17 +281,13 @@ def _print_description(document: dict[str, Any]) -> None:
 
 @topic.command()
 @click.argument("topics", metavar="TOPIC...", nargs=-1, type=TopicName())
-@click.option(
-    "-r", "--regex", metavar="PATTERN", help="Delete every topic whose name matches from start to end."
-)
+@click.option("-r", "--regex", metavar="PATTERN", help="Delete every topic whose name matches from start to end.")
 @click.option("--if-exists", is_flag=True, help="Be content with a topic that is not there.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @yes_option
 @json_option
 @bootstrap_options
-def delete(
-    topics: tuple[str, ...], regex: str | None, if_exists: bool, dry_run: bool, yes: bool, as_json: bool
-) -> int:
+def delete(topics: tuple[str, ...], regex: str | None, if_exists: bool, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Delete topics and all their records."""
     pattern = compile_regex(regex)
     if not topics and pattern is None:
@@ -306,9 +296,7 @@ def delete(
     async def choose(cluster: Cluster) -> tuple[list[str], set[str]]:
         views = await _matching(cluster, None, internal=True)
         known = {view.name for view in views}
-        matched = [
-            view.name for view in views if pattern and not view.internal and pattern.fullmatch(view.name)
-        ]
+        matched = [view.name for view in views if pattern and not view.internal and pattern.fullmatch(view.name)]
         return list(dict.fromkeys([*topics, *matched])), known
 
     names, known = run(choose)

@@ -67,15 +67,11 @@ def alter(
 @topic.command("add-partitions")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TopicName())
 @click.option("-n", "--num", "more", type=click.IntRange(min=1), help="How many to add.")
-@click.option(
-    "-p", "--partitions", "total", type=click.IntRange(min=1), help="How many there shall be in all."
-)
+@click.option("-p", "--partitions", "total", type=click.IntRange(min=1), help="How many there shall be in all.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check the request, and add nothing.")
 @json_option
 @bootstrap_options
-def add_partitions(
-    topics: tuple[str, ...], more: int | None, total: int | None, dry_run: bool, as_json: bool
-) -> int:
+def add_partitions(topics: tuple[str, ...], more: int | None, total: int | None, dry_run: bool, as_json: bool) -> int:
     """Add partitions to topics. Records with a key may from then on go to another partition than before."""
     if (more is None) == (total is None):
         raise click.UsageError("give either -n (how many to add) or -p (how many there shall be)")
@@ -161,10 +157,7 @@ def _show_trim(
         return
     print_table(
         ["partition", "old start", "new start", "end offset"],
-        [
-            (row["partition"], row["old_start_offset"], row["new_start_offset"], row["end_offset"])
-            for row in rows
-        ],
+        [(row["partition"], row["old_start_offset"], row["new_start_offset"], row["end_offset"]) for row in rows],
     )
     if dry_run:
         note("nothing was deleted (--dry-run)")

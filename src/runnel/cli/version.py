@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import platform
-from importlib import metadata
 
 import click
 
+import runnel
 from runnel.cli.options import json_option
 from runnel.cli.output import print_json
 
@@ -15,7 +15,7 @@ from runnel.cli.output import print_json
 @json_option
 def version(as_json: bool) -> None:
     """Print the version of Runnel and of the Python below it."""
-    ours, python = metadata.version("runnel"), platform.python_version()
+    ours, python = runnel.__version__, platform.python_version()
     if as_json:
         print_json({"runnel": ours, "python": python, "platform": platform.platform(terse=True)})
     else:

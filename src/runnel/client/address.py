@@ -39,7 +39,5 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
     """A comma-separated bootstrap list, without repeats, in the order given."""
     pieces = [piece for piece in text.split(",") if piece.strip()]
     if not pieces:
-        raise ClientError(
-            "no broker address given: write HOST:PORT[,HOST:PORT...], for example localhost:9092"
-        )
+        raise ClientError("no broker address given: write HOST:PORT[,HOST:PORT...], for example localhost:9092")
     return tuple(dict.fromkeys(parse_address(piece) for piece in pieces))

@@ -90,9 +90,7 @@ class ConfigEntry:
         return self.source == "topic"
 
 
-async def create_topics(
-    cluster: Cluster, topics: Sequence[NewTopic], *, validate_only: bool = False
-) -> list[Outcome]:
+async def create_topics(cluster: Cluster, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[Outcome]:
     async def send(names: Sequence[str]) -> Sequence[Struct]:
         body = {
             "topics": [_new_topic(topic) for topic in topics if topic.name in names],
@@ -155,14 +153,12 @@ async def alter_topic_configs(
     cluster: Cluster, names: Sequence[str], changes: Sequence[ConfigChange], *, validate_only: bool = False
 ) -> list[Outcome]:
     configs = [
-        {"name": change.name, "config_operation": int(change.operation), "value": change.value}
-        for change in changes
+        {"name": change.name, "config_operation": int(change.operation), "value": change.value} for change in changes
     ]
 
     async def send(wanted: Sequence[str]) -> Sequence[Struct]:
         resources = [
-            {"resource_type": int(ResourceType.TOPIC), "resource_name": name, "configs": configs}
-            for name in wanted
+            {"resource_type": int(ResourceType.TOPIC), "resource_name": name, "configs": configs} for name in wanted
         ]
         body = {"resources": resources, "validate_only": validate_only}
         reply = await cluster.call_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
@@ -177,8 +173,7 @@ async def describe_topic_configs(
 ) -> dict[str, list[ConfigEntry]]:
     """Every config of each topic, sorted by name."""
     resources = [
-        {"resource_type": int(ResourceType.TOPIC), "resource_name": name, "configuration_keys": None}
-        for name in names
+        {"resource_type": int(ResourceType.TOPIC), "resource_name": name, "configuration_keys": None} for name in names
     ]
     body = {"resources": resources, "include_synonyms": False, "include_documentation": documentation}
     reply = await cluster.call(ApiKey.DESCRIBE_CONFIGS, body)

@@ -79,9 +79,7 @@ class Cluster:
         async with self._dialling[address]:
             connection = self._connections.get(address)
             if connection is None or not connection.is_open:
-                connection = await Connection.open(
-                    address, client_id=self._client_id, timeout_s=self.timeout_s
-                )
+                connection = await Connection.open(address, client_id=self._client_id, timeout_s=self.timeout_s)
                 self._connections[address] = connection
             return connection
 
@@ -194,9 +192,7 @@ class Cluster:
         while missing := {target: value for target, value in wanted.items() if target not in results}:
             try:
                 groups = await self.by_leader(missing, fresh=fresh)
-                asked = [
-                    ask(node, {target: missing[target] for target in group}) for node, group in groups.items()
-                ]
+                asked = [ask(node, {target: missing[target] for target in group}) for node, group in groups.items()]
                 failure: ClientError | None = None
                 for replies in await asyncio.gather(*asked):
                     for target, (code, result) in replies.items():

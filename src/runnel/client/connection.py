@@ -140,7 +140,7 @@ class Connection:
 
     async def _negotiate(self) -> None:
         version = KAFKA_RANGES[ApiKey.API_VERSIONS][1]
-        body = {"client_software_name": SOFTWARE_NAME, "client_software_version": runnel_version()}
+        body = {"client_software_name": SOFTWARE_NAME, "client_software_version": runnel.__version__}
         try:
             for _ in range(2):
                 payload = encode_request(ApiKey.API_VERSIONS, version, body)
@@ -197,9 +197,7 @@ class Connection:
 async def _dial(address: Address, timeout_s: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     try:
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(
-                address.host, address.port, limit=READ_BUFFER_BYTES
-            )
+            reader, writer = await asyncio.open_connection(address.host, address.port, limit=READ_BUFFER_BYTES)
     except TimeoutError:
         reason = (
             f"no answer within {timeout_s:g} s; is the address right, and is a firewall "
@@ -209,9 +207,7 @@ async def _dial(address: Address, timeout_s: float) -> tuple[asyncio.StreamReade
     except socket.gaierror as error:
         reason = f"the name {address.host} does not resolve; check the spelling, DNS or /etc/hosts"
         # Not NETWORK_EXCEPTION: a name that does not resolve is not worth a retry.
-        raise ClientError(
-            f"cannot connect to {address}: {reason}", code=ErrorCode.BROKER_NOT_AVAILABLE
-        ) from error
+        raise ClientError(f"cannot connect to {address}: {reason}", code=ErrorCode.BROKER_NOT_AVAILABLE) from error
     except OSError as error:
         raise _unreachable(address, _reason(error)) from error
     writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -242,7 +238,3 @@ def _stranger(address: Address, size: int) -> str:
     if first[:2] in (b"\x15\x03", b"\x16\x03"):
         return f"{address} is a TLS listener; this client speaks plain text: use the plaintext port"
     return f"{address} does not speak the Kafka protocol (it began with {first!r}); check the port"
-
-
-def runnel_version() -> str:
-    return getattr(runnel, "__version__", "0")

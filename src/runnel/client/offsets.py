@@ -87,8 +87,7 @@ def parse_timestamp_ms(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ClientError(
-            f"'{text}' is not a time: write milliseconds since 1970, "
-            "or an ISO time such as 2026-01-31T08:00 (UTC)"
+            f"'{text}' is not a time: write milliseconds since 1970, or an ISO time such as 2026-01-31T08:00 (UTC)"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -100,9 +99,7 @@ async def list_offsets(
 ) -> dict[TopicPartition, FoundOffset]:
     """The offset for a timestamp (or EARLIEST, LATEST) in each partition; -1 where there is none."""
 
-    async def ask(
-        node_id: int, group: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, tuple[int, FoundOffset]]:
+    async def ask(node_id: int, group: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, FoundOffset]]:
         topics = _by_topic(
             {
                 target: {
@@ -174,10 +171,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
 
     async def ask(node_id: int, group: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
         topics = _by_topic(
-            {
-                target: {"partition_index": target.partition, "offset": offset}
-                for target, offset in group.items()
-            }
+            {target: {"partition_index": target.partition, "offset": offset} for target, offset in group.items()}
         )
         body = {"topics": topics, "timeout_ms": int(cluster.timeout_s * 1000)}
         reply = await cluster.call(ApiKey.DELETE_RECORDS, body, node_id=node_id)

@@ -161,9 +161,7 @@ class Producer:
         count = len(self._topics[topic].partitions)
         if partition is not None:
             if not 0 <= partition < count:
-                raise ClientError(
-                    f"topic '{topic}' has no partition {partition}: it has {count}, counted from 0"
-                )
+                raise ClientError(f"topic '{topic}' has no partition {partition}: it has {count}, counted from 0")
             return TopicPartition(topic, partition)
         if key is not None:
             return TopicPartition(topic, partition_for_key(key, count))
@@ -232,9 +230,7 @@ class Producer:
             return
         lane.sequence = (lane.sequence + len(records)) & _SEQUENCE_MASK
         if self._on_delivery is not None:
-            delivery = Delivery(
-                lane.target, reply.base_offset, len(records), len(batch), reply.log_append_time_ms
-            )
+            delivery = Delivery(lane.target, reply.base_offset, len(records), len(batch), reply.log_append_time_ms)
             self._on_delivery(delivery)
 
     async def _produce(self, target: TopicPartition, batch: bytearray) -> ProducePartitionReply:
@@ -244,11 +240,7 @@ class Producer:
             try:
                 node_id = await self._cluster.leader(target, fresh=fresh)
                 reply = await self._produce_once(node_id, target, batch)
-                code = (
-                    ErrorCode.NONE
-                    if reply.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-                    else reply.error_code
-                )
+                code = ErrorCode.NONE if reply.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER else reply.error_code
                 if code == ErrorCode.NONE:
                     return reply
                 raise refused(code, f"partition {target}", reply.error_message)
@@ -256,9 +248,7 @@ class Producer:
                 await patience.wait_or_raise(error)
                 fresh = True
 
-    async def _produce_once(
-        self, node_id: int, target: TopicPartition, batch: bytearray
-    ) -> ProducePartitionReply:
+    async def _produce_once(self, node_id: int, target: TopicPartition, batch: bytearray) -> ProducePartitionReply:
         connection = await self._cluster.connect(node_id)
         topic_id = self._cluster.view.topics[target.topic].topic_id
         by_name = topic_id == ZERO_UUID
@@ -266,9 +256,7 @@ class Producer:
         records = [PartitionRecords(target.partition, memoryview(batch))]
         topics = [TopicRecords(target.topic, topic_id, records)]
         timeout_ms = int(self._cluster.timeout_s * 1000)
-        payload = encode_produce_request(
-            version, ProduceRequest(None, self.settings.acks, timeout_ms, topics)
-        )
+        payload = encode_produce_request(version, ProduceRequest(None, self.settings.acks, timeout_ms, topics))
         if self.settings.acks == 0:
             await connection.send_only(ApiKey.PRODUCE, version, payload)
             return ProducePartitionReply(target.partition, 0, -1)

@@ -222,9 +222,7 @@ class Reader:
         )
 
 
-def _visible(
-    buffer: memoryview, reply: FetchPartitionReply, isolation: int
-) -> Iterator[tuple[int, BatchHeader]]:
+def _visible(buffer: memoryview, reply: FetchPartitionReply, isolation: int) -> Iterator[tuple[int, BatchHeader]]:
     """Each batch with its place; -1 as place where it is not to be shown: markers, aborted transactions."""
     aborted = deque(sorted(reply.aborted_transactions or (), key=lambda pair: pair[1]))
     aborting: set[int] = set()
