@@ -15,5 +15,7 @@ def _api(module_name: str) -> Api:
 
 
 APIS: tuple[Api, ...] = tuple(
-    _api(module.name) for module in sorted(iter_modules(handlers.__path__), key=lambda m: m.name) if module.name[0] == "k"
+    _api(module.name)
+    for module in sorted(iter_modules(handlers.__path__), key=lambda m: m.name)
+    if module.name[0] == "k"
 )

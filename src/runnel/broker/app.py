@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 
 from runnel.broker.apis import APIS
 from runnel.broker.listener import Listener, ListenerLimits
@@ -47,9 +48,7 @@ class Application:
 
     async def start(self) -> tuple[str, int]:
         """Recover, listen, and answer the address on which clients are served."""
-        self.node = await Node.start(
-            self.settings.data_dir, self.settings.configs, handles_max=self._log_handles_max
-        )
+        self.node = await Node.start(self.settings.data_dir, self.settings.configs, handles_max=self._log_handles_max)
         try:
             router = Router(APIS, self.node)
             self.listener = Listener(router, self._limits(), self.settings.advertise)
@@ -96,8 +95,8 @@ def raise_descriptor_limit() -> int:
     return soft if soft != resource.RLIM_INFINITY else 1 << 20
 
 
-def serve(settings: Settings) -> int:
-    """Run a broker in the foreground until SIGTERM or SIGINT; the exit code."""
+def serve(settings: Settings, on_ready: Callable[[str, int], None] | None = None) -> int:
+    """Run a broker in the foreground until SIGTERM or SIGINT; the exit code. ``on_ready`` learns the address."""
     logging.basicConfig(
         stream=sys.stderr,
         level=os.environ.get("RUNNEL_LOG_LEVEL", "INFO").upper(),
@@ -106,7 +105,7 @@ def serve(settings: Settings) -> int:
     gc.set_threshold(GC_THRESHOLD)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(settings))
+            runner.run(_serve(settings, on_ready))
     except StorageError as error:
         return _cannot_start(str(error))
     except OSError as error:
@@ -120,7 +119,7 @@ def _cannot_start(reason: str) -> int:
     return 1
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, on_ready: Callable[[str, int], None] | None) -> None:
     application = Application(settings)
     host, port = await application.start()
     loop = asyncio.get_running_loop()
@@ -128,6 +127,8 @@ async def _serve(settings: Settings) -> None:
         loop.add_signal_handler(number, _on_signal, application, number)
     gc.freeze()
     print(f"ready kafka={host}:{port}", flush=True)
+    if on_ready is not None:
+        on_ready(host, port)
     await application.run_until_stopped()
     log.info("stopped")
 

@@ -15,7 +15,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from runnel.broker.buffers import FIRST_BUFFER_BYTES_MAX
 from runnel.wire.apis import ApiKey
@@ -31,8 +31,8 @@ BACKLOG_REQUESTS_MAX = 32
 BACKLOG_BYTES_MAX = 8 * 1024 * 1024
 WRITE_HIGH_WATER_BYTES = 2 * 1024 * 1024
 
-Buffers = Sequence[bytes | bytearray | memoryview]
-Outcome = Buffers | None | "asyncio.Future[Buffers]" | Coroutine[Any, Any, Buffers | None]
+Buffers: TypeAlias = Sequence[bytes | bytearray | memoryview]
+Outcome: TypeAlias = "Buffers | asyncio.Future[Buffers] | Coroutine[Any, Any, Buffers | None] | None"
 """What handling a request gives: the reply, nothing to reply, a reply that is parked (later Produces may start), or
 work still to do before anything else on this connection may start."""
 
@@ -52,6 +52,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_backlog",
         "_backlog_bytes",
+        "_draining",
         "_exclusive",
         "_frame",
         "_frame_filled",
@@ -86,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog_bytes = 0
         self._in_flight: deque[Slot] = deque()
         self._exclusive = False
+        self._draining = False
         self._reading_paused = False
         self._writing_paused = False
         self._unsent_bytes = 0
@@ -299,12 +301,15 @@ class Connection(asyncio.BufferedProtocol):
             if head.reply is not None and not self.closing:
                 self.transport.writelines(head.reply)
         self._pump()
+        if self._draining and self.is_idle and not self.closing:
+            self.transport.close()
 
     # --- flow -------------------------------------------------------------------------------------------------
 
     def _update_reading(self) -> None:
         crowded = (
             self._writing_paused
+            or self._draining
             or self._backlog_bytes > BACKLOG_BYTES_MAX
             or (self._backlog is not None and len(self._backlog) >= BACKLOG_REQUESTS_MAX)
             or (self._frame is None and self.listener.requests.exhausted)
@@ -317,6 +322,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def memory_is_back(self) -> None:
         self._update_reading()
+
+    def drain(self) -> None:
+        """The broker stops: answer what is in flight, read nothing more, then close."""
+        self._draining = True
+        self._update_reading()
+        if self.is_idle:
+            self.transport.close()
 
     @property
     def is_idle(self) -> bool:

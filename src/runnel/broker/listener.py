@@ -57,6 +57,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._refused = 0
+        self._draining: asyncio.Event | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen, and answer the address that was really bound."""
@@ -96,6 +97,8 @@ class Listener:
         return False
 
     def forget(self, connection: Connection) -> None:
+        if self._draining is not None:
+            self._draining.set()
         if connection in self.connections:
             self.connections.remove(connection)
             left = self._per_address[connection.peer_host] - 1
@@ -141,15 +144,16 @@ class Listener:
 
     async def drain(self, grace_s: float) -> None:
         """Let requests in flight be answered, then close every connection."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + grace_s
-        while loop.time() < deadline and not all(connection.is_idle for connection in self.connections):
-            await asyncio.sleep(0.02)
+        self._draining = asyncio.Event()
         for connection in list(self.connections):
-            connection.closing = True
-            connection.transport.close()
-        while self.connections and loop.time() < deadline:
-            await asyncio.sleep(0.005)
+            connection.drain()
+        try:
+            async with asyncio.timeout(grace_s):
+                while self.connections:
+                    self._draining.clear()
+                    await self._draining.wait()
+        except TimeoutError:
+            log.warning("%d connections did not drain within %g s", len(self.connections), grace_s)
         for connection in list(self.connections):
             connection.transport.abort()
         if self._sweeper is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from runnel.broker.connection import Buffers, Connection, Outcome
 from runnel.wire import messages
@@ -25,7 +25,9 @@ class Access(NamedTuple):
 
     operation: str  # READ, WRITE, CREATE, …
     resource: str  # TOPIC, CLUSTER, GROUP, …
-    names: Callable[[Node, Any], Iterable[str]] | None = None  # which ones, read from the request; None: the kind itself
+    names: Callable[[Node, Any], Iterable[str]] | None = (
+        None  # which ones, read from the request; None: the kind itself
+    )
 
 
 class Authorizer(Protocol):
@@ -60,7 +62,7 @@ class Context(NamedTuple):
 
 
 Body = dict[str, Any]
-Answer = Body | Outcome
+Answer: TypeAlias = Body | Outcome
 Decoder = Callable[[int, int, memoryview, int], Any]
 Handler = Callable[[Context, Any], Answer | Coroutine[Any, Any, Body | Buffers | None]]
 

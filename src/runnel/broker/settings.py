@@ -39,9 +39,7 @@ class Settings:
     configs: Mapping[str, str] = field(default_factory=dict)  # broker configs by their Kafka names
 
 
-def load_settings(
-    flags: Mapping[str, str], config_path: Path | None, environ: Mapping[str, str]
-) -> Settings:
+def load_settings(flags: Mapping[str, str], config_path: Path | None, environ: Mapping[str, str]) -> Settings:
     """Merge the three sources; SettingsInvalid names the source, the key and what is wrong."""
     merged: dict[str, str] = {}
     for source, values in (
@@ -117,7 +115,9 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
         if variable in spelled:
             found[spelled[variable]] = value
         elif variable.startswith(ENVIRONMENT_PREFIX) and not _is_foreign(variable):
-            raise SettingsInvalid(f"unknown environment variable {variable}; settings are listed in docs/configuration.md")
+            raise SettingsInvalid(
+                f"unknown environment variable {variable}; settings are listed in docs/configuration.md"
+            )
     return found
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from runnel.services.fetch_sessions import TopicPartition
 from runnel.services.partition import Partition
 from runnel.services.partitions import Partitions
-from runnel.storage.log import LogOffline, ReadPlan
+from runnel.storage.errors import LogOffline
+from runnel.storage.log import ReadPlan
 from runnel.wire.errors import ErrorCode, Refusal
 from runnel.wire.fetch import FetchPartition, FetchPartitionReply
 
@@ -108,9 +109,9 @@ class FetchService:
     ) -> Planned:
         if key.topic in denied:
             raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = self._partitions.open_partitions.get((key.topic, key.index))
+        partition = self._partitions.open_partitions.get((key.topic, key.partition))
         if partition is None:
-            raise self._partitions.why_absent(key.topic, key.topic_id, key.index)
+            raise self._partitions.why_absent(key.topic, key.topic_id, key.partition)
         partition.check_leader_epoch(fetch.current_leader_epoch)
         diverging = self._divergence(partition, fetch)
         plan: ReadPlan | None = None
@@ -118,7 +119,7 @@ class FetchService:
             size_max = min(left, fetch.partition_max_bytes)
             plan = self._read_plan(partition, fetch.fetch_offset, size_max, min_one)
         reply = FetchPartitionReply(
-            key.index,
+            key.partition,
             0,
             partition.high_watermark,
             partition.high_watermark,  # without transactions, all that is committed is stable
@@ -178,7 +179,7 @@ class FetchService:
     def _watch(self, requests: Requests, parked: ParkedFetch) -> list[Partition]:
         touched: list[Partition] = []
         for key, _ in requests:
-            partition = self._partitions.open_partitions.get((key.topic, key.index))
+            partition = self._partitions.open_partitions.get((key.topic, key.partition))
             if partition is not None:
                 partition.waiters.add(parked)
                 touched.append(partition)
@@ -213,5 +214,5 @@ def _with_records(one: Planned) -> FetchPartitionReply:
     try:
         return one.reply._replace(records=one.plan.read())
     except OSError as error:
-        log.error("cannot read %s-%d: %s", one.key.topic, one.key.index, error)
-        return FetchPartitionReply(one.key.index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+        log.error("cannot read %s-%d: %s", one.key.topic, one.key.partition, error)
+        return FetchPartitionReply(one.key.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)

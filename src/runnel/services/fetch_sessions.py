@@ -27,7 +27,7 @@ class TopicPartition(NamedTuple):
 
     topic: str
     topic_id: UUID
-    index: int
+    partition: int
 
 
 class Wanted:

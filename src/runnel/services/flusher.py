@@ -11,7 +11,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from runnel.storage.log import LogOffline, SyncJob
+from runnel.storage.errors import LogOffline
+from runnel.storage.log import SyncJob
 
 if TYPE_CHECKING:
     from runnel.services.partition import Partition
@@ -77,7 +78,7 @@ class Flusher:
             if wait.offset <= safe:
                 wait.future.set_result(None)
             elif offline is not None:
-                wait.future.set_exception(LogOffline(str(offline)))
+                wait.future.set_exception(LogOffline(partition.log.directory, offline))
             else:
                 left.append(wait)
         partition.sync_waits = left

@@ -18,14 +18,16 @@ from runnel.wire.batch import decode_records, encode_batch, iterate_headers, rea
 READ_BYTES_MAX = 4 * 1024 * 1024
 
 Record = TypeVar("Record")
-Reply = TypeVar("Reply", covariant=True)
+Decided = TypeVar("Decided", covariant=True)
 
 
-class Decision(Protocol[Record, Reply]):
+class Decision(Protocol[Decided]):
+    """What a machine decided: records to log, and the reply to give once they are committed."""
+
     @property
-    def records(self) -> Sequence[Record]: ...
+    def records(self) -> Sequence[Decided]: ...
     @property
-    def reply(self) -> Reply: ...
+    def reply(self) -> Any: ...
 
 
 class Codec(Protocol[Record]):
@@ -72,7 +74,7 @@ class Host(Generic[Record]):
                     yield [self._codec.decode(r.key, r.value) for r in decode_records(data, position)]
             offset = plan.next_offset
 
-    async def submit(self, decide: Callable[[int], Decision[Record, Any]]) -> Any:
+    async def submit(self, decide: Callable[[int], Decision[Record]]) -> Any:
         """Let the machine decide and, if that makes records, answer when they are committed and replayed."""
         async with self._turn:
             decision = decide(self._now_ms())
@@ -85,8 +87,6 @@ class Host(Generic[Record]):
         now_ms = self._now_ms()
         rows = [(now_ms, *self._codec.encode(record), ()) for record in records]
         batch = encode_batch(rows)
-        result = self._partition.log.append(
-            memoryview(batch), read_header(batch), self._partition.leader_epoch, now_ms
-        )
+        result = self._partition.log.append(memoryview(batch), read_header(batch), self._partition.leader_epoch, now_ms)
         self._partition.appended(len(batch))
         await self._flusher.flushed(self._partition, result.last_offset + 1)

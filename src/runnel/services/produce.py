@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from runnel.services.flusher import Flusher
 from runnel.services.partition import Partition
-from runnel.storage.log import LogOffline
+from runnel.storage.errors import LogOffline
 from runnel.wire.batch import HEADER_BYTES, BatchHeader, check_crc, read_header, set_log_append_time
 from runnel.wire.errors import ErrorCode, Malformed, Refusal
 
@@ -120,7 +120,7 @@ def check_timestamps(header: BatchHeader, partition: Partition, now_ms: int) -> 
             f"{settings.timestamp_after_ms_max} ahead of the broker's clock {now_ms}",
         )
     oldest = header.base_timestamp
-    if 0 <= oldest and now_ms - oldest > settings.timestamp_before_ms_max:
+    if oldest >= 0 and now_ms - oldest > settings.timestamp_before_ms_max:
         raise Refusal(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {oldest} is more than message.timestamp.before.max.ms="

@@ -15,7 +15,6 @@ from runnel.broker.connection import Buffers, Outcome
 from runnel.broker.router import Access, Api, Context, prefix
 from runnel.services.partition import Partition
 from runnel.services.produce import ACKS, Appended
-from runnel.storage.log import LogOffline
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode, Refusal
 from runnel.wire.produce import (
@@ -36,27 +35,6 @@ if TYPE_CHECKING:
 
 ZSTD_SINCE_VERSION = 7
 LEADER_HINT_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-
-
-class Waits:
-    """Counts down the syncs that one request waits for, then sets its reply. Cheaper than gather and a task."""
-
-    __slots__ = ("failures", "future", "left")
-
-    def __init__(self, future: asyncio.Future[None], left: int) -> None:
-        self.future = future
-        self.left = left
-        self.failures: list[int] = []
-
-    def add(self, position: int, durable: asyncio.Future[None]) -> None:
-        durable.add_done_callback(lambda done: self._one_done(position, done))
-
-    def _one_done(self, position: int, done: asyncio.Future[None]) -> None:
-        if done.exception() is not None:
-            self.failures.append(position)
-        self.left -= 1
-        if not self.left and not self.future.done():
-            self.future.set_result(None)
 
 
 def handle(context: Context, request: ProduceRequest) -> Outcome:
@@ -88,9 +66,7 @@ async def _open_then_handle(
         except Refusal:
             continue  # append_all meets the same refusal and puts it into the reply
     outcome = append_all(context, request)
-    if isinstance(outcome, asyncio.Future):
-        return await outcome
-    return cast("Buffers | None", outcome)
+    return await outcome if isinstance(outcome, asyncio.Future) else cast("Buffers | None", outcome)
 
 
 def _copy(request: ProduceRequest) -> ProduceRequest:
@@ -99,7 +75,10 @@ def _copy(request: ProduceRequest) -> ProduceRequest:
         TopicRecords(
             topic.name,
             topic.topic_id,
-            [PartitionRecords(p.index, None if p.records is None else memoryview(bytearray(p.records))) for p in topic.partitions],
+            [
+                PartitionRecords(p.index, None if p.records is None else memoryview(bytearray(p.records)))
+                for p in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
@@ -122,7 +101,9 @@ def append_all(context: Context, request: ProduceRequest) -> Outcome:
                 refused = True
                 row.append(_refused(context, topic, index, refusal))
                 continue
-            row.append(ProducePartitionReply(index, 0, done.base_offset, done.log_append_time_ms, done.log_start_offset))
+            row.append(
+                ProducePartitionReply(index, 0, done.base_offset, done.log_append_time_ms, done.log_start_offset)
+            )
             if done.durable is not None:
                 waits.append((len(replies), len(row) - 1, done.durable))
         replies.append((name, topic_id, row))
@@ -161,28 +142,29 @@ def _refused(context: Context, topic: str, index: int, refusal: Refusal) -> Prod
 def _parked(
     context: Context, replies: TopicReplies, waits: list[tuple[int, int, asyncio.Future[None]]]
 ) -> asyncio.Future[Buffers]:
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Buffers] = loop.create_future()
-    all_done: asyncio.Future[None] = loop.create_future()
-    countdown = Waits(all_done, len(waits))
-    for position, (_, _, durable) in enumerate(waits):
-        countdown.add(position, durable)
+    """The reply, set when the last of the syncs that it waits for is done. Cheaper than gather and a task."""
+    answer: asyncio.Future[Buffers] = asyncio.get_running_loop().create_future()
+    left = len(waits)
 
-    def finish(_: asyncio.Future[None]) -> None:
-        for position in countdown.failures:
-            topic_at, partition_at, durable = waits[position]
-            row = replies[topic_at][2]
-            row[partition_at] = _not_durable(row[partition_at].index, durable.exception())
-        if not answer.done():
-            answer.set_result(_encoded(context, replies))
+    def one_done(_: asyncio.Future[None]) -> None:
+        nonlocal left
+        left -= 1
+        if left or answer.done():
+            return
+        for topic_at, partition_at, durable in waits:
+            error = durable.exception()
+            if error is not None:
+                row = replies[topic_at][2]
+                row[partition_at] = _not_durable(row[partition_at].index, error)
+        answer.set_result(_encoded(context, replies))
 
-    all_done.add_done_callback(finish)
+    for _, _, durable in waits:
+        durable.add_done_callback(one_done)
     return answer
 
 
-def _not_durable(index: int, error: BaseException | None) -> ProducePartitionReply:
-    message = str(error) if isinstance(error, LogOffline) else f"the log could not be synced: {error}"
-    return ProducePartitionReply(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, error_message=message)
+def _not_durable(index: int, error: BaseException) -> ProducePartitionReply:
+    return ProducePartitionReply(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, error_message=str(error))
 
 
 def _encoded(context: Context, replies: TopicReplies) -> list[bytes]:

@@ -66,13 +66,11 @@ def _limits(context: Context, request: FetchRequest) -> Limits:
     bytes_max = request.max_bytes
     if context.connection.listener.replies_crowded:
         bytes_max = min(bytes_max, CROWDED_RESPONSE_BYTES_MAX)
-    return Limits(
-        request.min_bytes, bytes_max, request.max_wait_ms, request.isolation_level == READ_COMMITTED
-    )
+    return Limits(request.min_bytes, bytes_max, request.max_wait_ms, request.isolation_level == READ_COMMITTED)
 
 
 def _unopened(node: Node, key: TopicPartition) -> bool:
-    where = (key.topic, key.index)
+    where = (key.topic, key.partition)
     return where not in node.partitions.open_partitions and node.partitions.exists(*where)
 
 
@@ -82,15 +80,13 @@ async def _open_then_wait(
     for key, _ in requests:
         if _unopened(context.node, key):
             try:
-                await context.node.partitions.open(key.topic, key.index)
+                await context.node.partitions.open(key.topic, key.partition)
             except Refusal:
                 continue  # the plan meets the same refusal and puts it into the reply
     return await _wait(context, requests, session, limits)
 
 
-async def _wait(
-    context: Context, requests: Requests, session: FetchSession | None, limits: Limits
-) -> Buffers:
+async def _wait(context: Context, requests: Requests, session: FetchSession | None, limits: Limits) -> Buffers:
     fetch = context.node.fetch
     planned: list[Planned] = await fetch.wait_and_plan(requests, limits, context.denied)
     replies = fetch.read(planned) if fetch.is_resident(planned) else await fetch.read_cold(planned)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from runnel.broker.acl_operations import cluster_operations, topic_operations
 from runnel.broker.connection import Buffers, Outcome
 from runnel.broker.router import Access, Api, Body, Context, prefix
-from runnel.core.metadata import TopicImage
-from runnel.services.topics import NewTopicWanted
+from runnel.core.metadata import NewTopic, TopicImage
 from runnel.wire import messages
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
@@ -45,8 +44,8 @@ def _to_create(context: Context, request: Any) -> list[str]:
 
 
 async def _create_then_answer(context: Context, request: Any, names: list[str]) -> Buffers:
-    results = await context.node.topics.create([NewTopicWanted(name) for name in dict.fromkeys(names)], False)
-    refused = {result.name: result.code for result in results if result.code}
+    results = await context.node.topics.create([NewTopic(name) for name in dict.fromkeys(names)], False)
+    refused = {result.name or "": int(result.code) for result in results if result.code}
     return _answer(context, request, refused)
 
 

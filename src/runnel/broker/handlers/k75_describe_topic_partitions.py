@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnel.broker.handlers.topics_named import topic_names
 from runnel.broker.handlers.k03_metadata import topic_row
+from runnel.broker.handlers.topics_named import topic_names
 from runnel.broker.router import Access, Api, Body, Context
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode

@@ -1,0 +1,154 @@
+"""Everything one broker can do, assembled: the services that doors call."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from runnel.core.metadata import ClusterImage, ClusterLimits, MetadataMachine, RegisterBroker
+from runnel.services.configs import ConfigService
+from runnel.services.controller import METADATA_TOPIC, METADATA_TOPIC_ID, Controller
+from runnel.services.fetch import FetchService
+from runnel.services.fetch_sessions import FetchSessions
+from runnel.services.flusher import Flusher
+from runnel.services.housekeeping import Housekeeping
+from runnel.services.offsets import OffsetService
+from runnel.services.partition import Partition
+from runnel.services.partitions import Partitions, now_ms
+from runnel.services.produce import ProduceService
+from runnel.services.producer_ids import ProducerIds
+from runnel.services.reply_cache import ReplyCache
+from runnel.services.topic_settings import log_config, partition_settings
+from runnel.services.topics import TopicService
+from runnel.storage.directory import DataDirectory
+
+log = logging.getLogger("runnel.node")
+
+METADATA_CONFIGS = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+
+class Node:
+    """One running broker without its doors."""
+
+    def __init__(self, directory: DataDirectory, configs: ConfigService, flusher: Flusher) -> None:
+        self._directory = directory
+        self._flusher = flusher
+        self.configs = configs
+        self.node_id = directory.node_id
+        self.cluster_id = directory.cluster_id
+        self.advertised: dict[int, tuple[int, int]] = {}
+        self.metadata_replies = ReplyCache()
+        self._metadata = self._open_metadata_log()
+        self._controller = Controller(self._machine(), self._metadata, flusher, now_ms)
+        self.partitions = Partitions(directory, configs, directory.was_clean)
+        self.produce = ProduceService(flusher)
+        self.fetch = FetchService(self.partitions, configs.broker["fetch.max.bytes"])
+        self.fetch_sessions = FetchSessions(configs.broker["max.incremental.fetch.session.cache.slots"])
+        self.offsets = OffsetService()
+        self.topics = TopicService(self._controller)
+        self.producer_ids = ProducerIds(self._controller, self.node_id)
+        self._housekeeping = Housekeeping(self.partitions, configs, flusher)
+
+    @classmethod
+    async def start(cls, data_dir: Path | None, settings: Mapping[str, str], handles_max: int) -> Node:
+        """Recover from the data directory (None: memory) and be ready to serve."""
+        directory = DataDirectory.open(
+            data_dir,
+            node_id=int(settings.get("node.id", "1")),
+            cluster_id=settings.get("cluster.id"),
+            handles_max=handles_max,
+        )
+        try:
+            node = cls(directory, ConfigService(directory.node_id, settings), Flusher())
+            await node._join()
+        except BaseException:
+            directory.release()
+            raise
+        return node
+
+    def _open_metadata_log(self) -> Partition:
+        view = self.configs.of_topic(METADATA_CONFIGS)
+        opened = self._directory.open_log(
+            METADATA_TOPIC, 0, METADATA_TOPIC_ID, log_config(view), clean=self._directory.was_clean, now_ms=now_ms()
+        )
+        return Partition(METADATA_TOPIC, METADATA_TOPIC_ID, 0, opened, 1, partition_settings(view))
+
+    def _machine(self) -> MetadataMachine:
+        broker = self.configs.broker
+        limits = ClusterLimits(
+            broker["num.partitions"],
+            broker["default.replication.factor"],
+            broker["delete.topic.enable"],
+            broker["max.partitions.per.broker"],
+        )
+        return MetadataMachine(self.cluster_id, self.node_id, self.configs, limits)
+
+    async def _join(self) -> None:
+        """Replay the metadata log, register this start in it, and begin to follow it."""
+        replayed = self._controller.load()
+        unclean = not self._directory.was_clean and bool(self.image.topics)
+        await self._controller.submit(
+            RegisterBroker(self.node_id, uuid.uuid4(), (), self.configs.broker["broker.rack"], unclean=unclean)
+        )
+        self.configs.attach(self._controller)
+        self.partitions.attach(self.image)
+        self._controller.on_change(self._follow)
+        self._directory.set_strays_aside(self.image.topics)
+        self._housekeeping.start()
+        log.info(
+            "broker %d of cluster %s: %d topics, %d partitions, %d metadata records%s",
+            self.node_id,
+            self.cluster_id,
+            len(self.image.topics),
+            self.image.partition_count,
+            replayed,
+            ", after an unclean stop: logs are checked when first used" if unclean else "",
+        )
+
+    async def _follow(self, before: ClusterImage, image: ClusterImage) -> None:
+        configs_changed = self.configs.follow(image)
+        await self.partitions.follow(before, image, configs_changed)
+
+    async def stop(self) -> None:
+        """Flush, close, and leave the mark of a clean stop."""
+        await self._housekeeping.stop()
+        clean = await self.partitions.close()
+        self.fetch.close()
+        self._flusher.close()
+        try:
+            self._metadata.log.close(clean=True)
+        except Exception:
+            log.exception("the metadata log did not close in order")
+            clean = False
+        if clean:
+            self._directory.mark_clean()
+        self._directory.release()
+
+    # --- what doors ask ---------------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._controller.image
+
+    def topic_name(self, topic_id: uuid.UUID) -> str:
+        """The name of a topic id; '' where there is none."""
+        return self.image.topic_names.get(topic_id, "")
+
+    def leader_of(self, topic: str, index: int) -> tuple[int, int] | None:
+        found = self.image.topics.get(topic)
+        partition = found.partition(index) if found is not None else None
+        return None if partition is None else (partition.leader, partition.leader_epoch)
+
+    def broker_rows(self, advertised: tuple[str, int]) -> list[dict[str, Any]]:
+        """The brokers of the cluster, reachable at the address that the asking client used."""
+        host, port = advertised
+        rack = self.configs.broker["broker.rack"]
+        return [{"node_id": self.node_id, "host": host, "port": port, "rack": rack}]
+
+    def advertised_rows(self) -> list[dict[str, int]]:
+        return [
+            {"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in self.advertised.items()
+        ]

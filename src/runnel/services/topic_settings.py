@@ -1,0 +1,34 @@
+"""What a topic's configuration means to its logs and to the hot paths."""
+
+from __future__ import annotations
+
+from runnel.core.configs import ConfigView
+from runnel.services.partition import PartitionSettings
+from runnel.storage.log import LogConfig
+
+
+def partition_settings(view: ConfigView) -> PartitionSettings:
+    return PartitionSettings(
+        message_bytes_max=view["max.message.bytes"],
+        log_append_time=view["message.timestamp.type"] == "LogAppendTime",
+        timestamp_before_ms_max=view["message.timestamp.before.max.ms"],
+        timestamp_after_ms_max=view["message.timestamp.after.max.ms"],
+        flush_messages=view["flush.messages"],
+        flush_ms=view["flush.ms"],
+        flush_on_acks_all=view["acks.all.flush"],
+        insync_replicas_min=view["min.insync.replicas"],
+    )
+
+
+def log_config(view: ConfigView) -> LogConfig:
+    deletes = "delete" in view["cleanup.policy"]
+    return LogConfig(
+        segment_bytes=view["segment.bytes"],
+        segment_ms=view["segment.ms"],
+        segment_jitter_ms=view["segment.jitter.ms"],
+        segment_index_bytes=view["segment.index.bytes"],
+        index_interval_bytes=view["index.interval.bytes"],
+        # Only the delete policy drops old segments; a compacted topic keeps everything until compaction is built.
+        retention_ms=view["retention.ms"] if deletes else -1,
+        retention_bytes=view["retention.bytes"] if deletes else -1,
+    )
