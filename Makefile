@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types layers bench compat fuzz soak constraints clean
+.PHONY: help run test lint types layers docs bench compat fuzz soak clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ types: $(VENV)/.dev ## mypy --strict on src
 
 layers: $(VENV)/.dev ## import-linter: imports point downwards only
 	@$(BIN)/lint-imports --no-cache
+
+docs: $(VENV)/.core ## rewrite the pages that are made from tables
+	@$(BIN)/python tools/configuration_page.py
 
 clean: ## remove the environment, caches and ./runnel-data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache runnel-data

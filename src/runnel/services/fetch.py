@@ -16,7 +16,7 @@ from runnel.services.fetch_sessions import TopicPartition
 from runnel.services.partition import Partition
 from runnel.services.partitions import Partitions
 from runnel.storage.errors import LogOffline
-from runnel.storage.log import ReadPlan
+from runnel.storage.reading import ReadPlan
 from runnel.wire.errors import ErrorCode, Refusal
 from runnel.wire.fetch import FetchPartition, FetchPartitionReply
 
@@ -213,6 +213,6 @@ def _with_records(one: Planned) -> FetchPartitionReply:
         return one.reply
     try:
         return one.reply._replace(records=one.plan.read())
-    except OSError as error:
+    except (OSError, Refusal) as error:
         log.error("cannot read %s-%d: %s", one.key.topic, one.key.partition, error)
         return FetchPartitionReply(one.key.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from runnel.storage.errors import LogOffline
-from runnel.storage.log import SyncJob
+from runnel.storage.syncing import SyncJob
 
 if TYPE_CHECKING:
     from runnel.services.partition import Partition
@@ -50,8 +50,14 @@ class Flusher:
             self._loop.call_soon(self._begin, partition)
         return future
 
+    def sync_soon(self, partition: Partition) -> None:
+        """Begin a sync that nobody waits for (a sealed segment, flush.ms)."""
+        if not partition.syncing and partition.log.offline is None:
+            partition.syncing = True
+            self._loop.call_soon(self._begin, partition)
+
     def _begin(self, partition: Partition) -> None:
-        job = partition.log.sync_job()
+        job = None if partition.log.offline is not None else partition.log.sync_job()
         if job is None:
             self._settle(partition)
             return
@@ -78,7 +84,7 @@ class Flusher:
             if wait.offset <= safe:
                 wait.future.set_result(None)
             elif offline is not None:
-                wait.future.set_exception(LogOffline(partition.log.directory, offline))
+                wait.future.set_exception(LogOffline(partition.log.path, offline))
             else:
                 left.append(wait)
         partition.sync_waits = left

@@ -44,8 +44,7 @@ class Housekeeping:
         """Roll and drop what is due, in every log, opened for it if need be."""
         for number, (topic, index) in enumerate(self._partitions.all_keys()):
             try:
-                partition = await self._partitions.open(topic, index)
-                self._retain_one(partition)
+                await self._retain_one(await self._partitions.open(topic, index))
             except Refusal:
                 continue  # deleted meanwhile, or offline and already reported
             except (StorageError, OSError) as error:
@@ -53,10 +52,12 @@ class Housekeeping:
             if number % PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    def _retain_one(self, partition: Partition) -> None:
+    async def _retain_one(self, partition: Partition) -> None:
         now = now_ms()
         partition.log.roll_if_due(now)
-        deleted = partition.log.enforce_retention(now)
+        deleted = partition.log.enforce_retention(now, high_watermark=partition.high_watermark, defer_removal=True)
+        while (job := partition.log.removal_job()) is not None:
+            await asyncio.get_running_loop().run_in_executor(None, job.run)
         partition.log.producers.expire(now, self._configs.broker["producer.id.expiration.ms"])
         if deleted:
             log.info("retention dropped %d segments of %s-%d", deleted, partition.topic, partition.index)
@@ -65,15 +66,13 @@ class Housekeeping:
         now = now_ms()
         for partition in self._partitions.open_partitions.values():
             first = partition.log.first_unflushed_ms
-            if first is not None and now - first >= partition.settings.flush_ms and partition.log.offline is None:
-                self._flusher.flushed(partition, partition.log.end_offset).add_done_callback(_ignore_outcome)
+            overdue = first is not None and now - first >= partition.settings.flush_ms
+            # As Kafka does: a segment that was just sealed goes to disk, so that recovery never has to go behind it.
+            if overdue or partition.log.sealed_unsynced:
+                self._flusher.sync_soon(partition)
 
     async def checkpoint(self) -> None:
         await self._partitions.write_checkpoints()
-
-
-def _ignore_outcome(done: asyncio.Future[None]) -> None:
-    done.exception()  # a failed sync has taken the log offline and was reported there
 
 
 async def _every(name: str, work: Callable[[], Awaitable[None]], interval_ms: Callable[[], int]) -> None:

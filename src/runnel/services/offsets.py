@@ -34,7 +34,7 @@ class OffsetService:
         if timestamp == LATEST:
             return FoundOffset(-1, partition.high_watermark, partition.leader_epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            return FoundOffset(-1, log.log_start_offset, log.epoch_at(log.log_start_offset))
+            return FoundOffset(-1, log.log_start_offset, epoch_at(partition, log.log_start_offset))
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             return NOTHING
         if timestamp < 0 and timestamp != MAX_TIMESTAMP:
@@ -58,4 +58,12 @@ class OffsetService:
 
     def end_of_epoch(self, partition: Partition, epoch: int) -> tuple[int, int]:
         """The largest epoch that is not above ``epoch``, and where it ended; (-1, -1) where unknown (KIP-101)."""
+        if epoch == partition.leader_epoch:  # also when nothing has been appended in this epoch yet
+            return epoch, partition.log.end_offset
         return partition.log.end_offset_for_epoch(epoch)
+
+
+def epoch_at(partition: Partition, offset: int) -> int:
+    """The leader epoch that wrote, or will write, this offset."""
+    before = [epoch for epoch, start_offset in partition.log.epochs.entries if start_offset <= offset]
+    return before[-1] if before else partition.leader_epoch
