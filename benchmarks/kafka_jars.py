@@ -43,9 +43,7 @@ def java_executable(environ: Mapping[str, str] = os.environ) -> str:
     home = environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise KafkaUnavailable(
-            f"no Java found: Apache Kafka needs Java {JAVA_VERSION_MIN} or newer on the PATH"
-        )
+        raise KafkaUnavailable(f"no Java found: Apache Kafka needs Java {JAVA_VERSION_MIN} or newer on the PATH")
     version = java_version(java)
     if version < JAVA_VERSION_MIN:
         raise KafkaUnavailable(f"Java {version} found: Apache Kafka needs Java {JAVA_VERSION_MIN} or newer")
@@ -106,9 +104,7 @@ def _run_maven(maven: str, scratch: Path) -> None:
         raise KafkaUnavailable(f"Maven did not finish within {FETCH_TIMEOUT_S} s") from None
     if done.returncode != 0:
         errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise KafkaUnavailable(
-            f"Maven could not fetch Kafka's jars: {errors[0] if errors else 'no reason given'}"
-        )
+        raise KafkaUnavailable(f"Maven could not fetch Kafka's jars: {errors[0] if errors else 'no reason given'}")
 
 
 def main() -> int:

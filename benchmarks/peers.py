@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
@@ -139,7 +140,7 @@ class Peer(ABC):
 
 
 class Kafka(Peer):
-    """Apache Kafka as its distribution starts it: combined broker and controller, default heap and JVM flags."""
+    """Apache Kafka as its distribution starts it: combined roles, default heap and JVM flags."""
 
     name = "kafka"
     label = "Kafka"
@@ -239,7 +240,7 @@ PEERS: dict[str, type[Peer]] = {"kafka": Kafka, "runnel": Runnel}
 
 
 def free_port() -> int:
-    """A port that nobody has now; both brokers need one before they start, so that the probe can knock early."""
+    """A port that nobody has now; both brokers need one before they start, so the probe can knock early."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -247,7 +248,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def scratch_folder(root: Path, name: str):  # type: ignore[no-untyped-def]
+def scratch_folder(root: Path, name: str) -> Iterator[Path]:
     """A folder for one broker's life, removed after it."""
     folder = root / name
     shutil.rmtree(folder, ignore_errors=True)

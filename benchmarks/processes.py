@@ -19,7 +19,7 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User plus system time of the tree. The kernel scales it from exact run time: 10 ms steps, not 10 ms errors."""
+    """User plus system time of the tree, in 10 ms steps (the kernel scales them from exact run time)."""
     total_ticks = 0
     for member in tree(pid):
         fields = _read(Path(f"/proc/{member}/stat")).rpartition(")")[2].split()

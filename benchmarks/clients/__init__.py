@@ -1,1 +1,1 @@
-"""The load clients: Java's perf tools, librdkafka (C), bare sockets, idle connections. All print or return plain figures."""
+"""The load clients: Java's perf tools, librdkafka (C), bare sockets, idle connections."""

@@ -1,7 +1,8 @@
 """Owns speaking to a broker with nothing in between: frames built here, sent over one blocking socket.
 
 For what a real client would hide: the first ack after a start, and requests/s without a client's own threads.
-Old fixed-layout versions (Metadata 4, Produce 7, ApiVersions 0) keep the frames readable; Kafka 4 and Runnel serve them.
+Old fixed-layout versions (Metadata 4, Produce 7, ApiVersions 0) keep the frames readable; Kafka 4
+and Runnel serve them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def connect(bootstrap: str, timeout_s: float = SOCKET_TIMEOUT_S) -> socket.socke
 
 
 def frame(api_key: int, version: int, body: bytes) -> bytes:
-    header = struct.pack(">hhi", api_key, version, 1) + _string("bench")
+    header = struct.pack(">hhi", api_key, version, 1) + encode_string("bench")
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
@@ -50,18 +51,18 @@ def api_versions_request() -> bytes:
 
 def metadata_request(topic: str) -> bytes:
     """Asks about one topic and lets the broker create it."""
-    return frame(METADATA, 4, struct.pack(">i", 1) + _string(topic) + b"\x01")
+    return frame(METADATA, 4, struct.pack(">i", 1) + encode_string(topic) + b"\x01")
 
 
 def produce_request(topic: str, value: bytes, acks: int = 1) -> bytes:
     """One record to partition 0."""
     batch = _one_record_batch(value)
-    body = struct.pack(">hhii", -1, acks, 30_000, 1) + _string(topic)
+    body = struct.pack(">hhii", -1, acks, 30_000, 1) + encode_string(topic)
     body += struct.pack(">iii", 1, 0, len(batch)) + batch
     return frame(PRODUCE, 7, body)
 
 
-def _string(text: str) -> bytes:
+def encode_string(text: str) -> bytes:
     data = text.encode()
     return struct.pack(">h", len(data)) + data
 
@@ -109,19 +110,19 @@ def check_metadata(body: bytes) -> None:
     (brokers,) = struct.unpack_from(">i", body, position)
     position += 4
     for _ in range(brokers):
-        position = _skip_string(body, _skip_string(body, position + 4) + 4)
-    position = _skip_string(body, position) + 4
+        position = skip_string(body, skip_string(body, position + 4) + 4)
+    position = skip_string(body, position) + 4
     topics, error = struct.unpack_from(">ih", body, position)
     if topics != 1 or error != 0:
         raise BrokerNotReady(f"metadata error {error}")
-    position = _skip_string(body, position + 6) + 1
+    position = skip_string(body, position + 6) + 1
     partitions, error = struct.unpack_from(">ih", body, position)
     if partitions < 1 or error != 0:
         raise BrokerNotReady(f"no leader yet (error {error})")
 
 
-def _skip_string(body: bytes, position: int) -> int:
-    (length,) = struct.unpack_from(">h", body, position)
+def skip_string(body: bytes, position: int) -> int:
+    length: int = struct.unpack_from(">h", body, position)[0]
     return position + 2 + max(length, 0)
 
 
@@ -182,9 +183,7 @@ def single_record_requests(
         latencies_s, elapsed_s = _keep_window_full(connection, request, len(reply) + 8, window, seconds)
     latencies_s.sort()
     count = len(latencies_s)
-    return RequestRates(
-        count, count / elapsed_s, latencies_s[count // 2] * 1e3, latencies_s[count * 99 // 100] * 1e3
-    )
+    return RequestRates(count, count / elapsed_s, latencies_s[count // 2] * 1e3, latencies_s[count * 99 // 100] * 1e3)
 
 
 def _keep_window_full(

@@ -92,7 +92,7 @@ def consume(options: Options) -> dict[str, float]:
     consumer = open_consumer(options, [confluent_kafka.OFFSET_BEGINNING] * partitions)
     last, total, received = [-1] * partitions, 0, 0
     while received < count:
-        messages = consumer.consume(10_000, SILENCE_S)
+        messages: list[Any] = consumer.consume(10_000, SILENCE_S)
         if not messages:
             sys.exit("records are missing: nothing more arrives")
         for message in messages:
@@ -126,7 +126,7 @@ def latency(options: Options) -> dict[str, float]:
     sender.start()
     latencies_s: list[float] = []
     while len(latencies_s) < count:
-        messages = consumer.consume(1000, 0.001)
+        messages: list[Any] = consumer.consume(1000, 0.001)
         now_ns = time.monotonic_ns()
         for message in messages:
             if checked_sequence(message) != len(latencies_s):

@@ -44,7 +44,10 @@ def _helper(bootstrap: str, count: int) -> Iterator[subprocess.Popen[str]]:
         yield helper
     finally:
         helper.kill()
-        helper.communicate()
+        helper.wait()
+        for pipe in (helper.stdin, helper.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def _expect(helper: subprocess.Popen[str], word: str) -> None:

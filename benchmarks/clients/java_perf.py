@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from string import ascii_uppercase
 
 from benchmarks.clients.rdkafka import ClientFailed
 from benchmarks.kafka_jars import cache_dir, java_executable, kafka_libs
@@ -37,9 +38,7 @@ class JavaPerf:
         self._java = java_executable()
         self._classpath = f"{kafka_libs()}/*:{_compiled_consumer()}"
 
-    def produce(
-        self, bootstrap: str, topic: str, *, count: int, size_bytes: int, settings: dict[str, str]
-    ) -> float:
+    def produce(self, bootstrap: str, topic: str, *, count: int, size_bytes: int, settings: dict[str, str]) -> float:
         """Records per second once the client's JVM is warm (its first quarter is left out of the figure)."""
         lines = self._run(
             "org.apache.kafka.tools.ProducerPerformance",
@@ -79,14 +78,12 @@ class JavaPerf:
 
 
 def _payload_file(size_bytes: int) -> Path:
-    """Lines of letters to pick records from: the tool's own way would spend most of a core on random bytes."""
+    """Lines of letters to pick records from: the tool's own way spends most of a core on random bytes."""
     path = cache_dir() / "bench" / f"payloads-{size_bytes}.txt"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         letters = random.Random(size_bytes)
-        lines = (
-            "".join(letters.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=size_bytes)) for _ in range(PAYLOADS)
-        )
+        lines = ("".join(letters.choices(ascii_uppercase, k=size_bytes)) for _ in range(PAYLOADS))
         path.write_text("\n".join(lines))
     return path
 

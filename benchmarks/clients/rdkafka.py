@@ -63,7 +63,7 @@ def _run_to_json(command: list[str]) -> dict[str, Any]:
 
 
 def _built_binary() -> Path | None:
-    """Compile into the cache under a name that changes with the sources and the library; None if impossible."""
+    """Compile into the cache under a name that changes with sources and library; None if impossible."""
     compiler, library = shutil.which("cc") or shutil.which("gcc"), _bundled_library()
     if compiler is None or library is None:
         return None

@@ -1,0 +1,1 @@
+"""The workloads, by subject. Each module says what it measures; `registry` names them all."""
