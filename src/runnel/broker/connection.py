@@ -234,14 +234,18 @@ class Connection(asyncio.BufferedProtocol):
             frame = backlog.popleft()
             self._backlog_bytes -= len(frame)
             self.listener.requests.held_bytes -= len(frame)
-            try:
-                self._start(memoryview(frame))
-            except Malformed as error:
-                self.close(f"malformed request: {error}")
+            self._start(memoryview(frame))
         self._update_reading()
 
     def _start(self, frame: memoryview) -> None:
-        outcome = self.listener.handle(self, frame)
+        try:
+            outcome = self.listener.handle(self, frame)
+        except Malformed as error:
+            self.close(f"malformed request: {error}")
+            return
+        except Exception as error:
+            self._crashed(error)
+            return
         if isinstance(outcome, list):
             if self._in_flight:
                 slot = Slot(0)

@@ -62,9 +62,9 @@ class Context(NamedTuple):
 
 
 Body = dict[str, Any]
-Answer: TypeAlias = Body | Outcome
+Answer: TypeAlias = "Body | Outcome"
 Decoder = Callable[[int, int, memoryview, int], Any]
-Handler = Callable[[Context, Any], Answer | Coroutine[Any, Any, Body | Buffers | None]]
+Handler: TypeAlias = "Callable[[Context, Any], Answer | Coroutine[Any, Any, Body | Buffers | None]]"
 
 
 @dataclass(frozen=True, slots=True)

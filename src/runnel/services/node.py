@@ -15,6 +15,7 @@ from runnel.services.fetch import FetchService
 from runnel.services.fetch_sessions import FetchSessions
 from runnel.services.flusher import Flusher
 from runnel.services.housekeeping import Housekeeping
+from runnel.services.log_storage import LogStorage
 from runnel.services.offsets import OffsetService
 from runnel.services.partition import Partition
 from runnel.services.partitions import Partitions, now_ms
@@ -23,27 +24,27 @@ from runnel.services.producer_ids import ProducerIds
 from runnel.services.reply_cache import ReplyCache
 from runnel.services.topic_settings import log_config, partition_settings
 from runnel.services.topics import TopicService
-from runnel.storage.directory import DataDirectory
 
 log = logging.getLogger("runnel.node")
 
+DEFAULT_NODE_ID = "1"
 METADATA_CONFIGS = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 class Node:
     """One running broker without its doors."""
 
-    def __init__(self, directory: DataDirectory, configs: ConfigService, flusher: Flusher) -> None:
-        self._directory = directory
+    def __init__(self, storage: LogStorage, configs: ConfigService, flusher: Flusher) -> None:
+        self._storage = storage
         self._flusher = flusher
         self.configs = configs
-        self.node_id = directory.node_id
-        self.cluster_id = directory.cluster_id
+        self.node_id = storage.node_id
+        self.cluster_id = storage.cluster_id
         self.advertised: dict[int, tuple[int, int]] = {}
         self.metadata_replies = ReplyCache()
         self._metadata = self._open_metadata_log()
         self._controller = Controller(self._machine(), self._metadata, flusher, now_ms)
-        self.partitions = Partitions(directory, configs, directory.was_clean)
+        self.partitions = Partitions(storage, configs)
         self.produce = ProduceService(flusher)
         self.fetch = FetchService(self.partitions, configs.broker["fetch.max.bytes"])
         self.fetch_sessions = FetchSessions(configs.broker["max.incremental.fetch.session.cache.slots"])
@@ -55,25 +56,19 @@ class Node:
     @classmethod
     async def start(cls, data_dir: Path | None, settings: Mapping[str, str], handles_max: int) -> Node:
         """Recover from the data directory (None: memory) and be ready to serve."""
-        directory = DataDirectory.open(
-            data_dir,
-            node_id=int(settings.get("node.id", "1")),
-            cluster_id=settings.get("cluster.id"),
-            handles_max=handles_max,
-        )
+        node_id = int(settings.get("node.id", DEFAULT_NODE_ID))
+        storage = LogStorage(data_dir, node_id, settings.get("cluster.id"), handles_max)
         try:
-            node = cls(directory, ConfigService(directory.node_id, settings), Flusher())
+            node = cls(storage, ConfigService(storage.node_id, settings), Flusher())
             await node._join()
         except BaseException:
-            directory.release()
+            storage.release()
             raise
         return node
 
     def _open_metadata_log(self) -> Partition:
         view = self.configs.of_topic(METADATA_CONFIGS)
-        opened = self._directory.open_log(
-            METADATA_TOPIC, 0, METADATA_TOPIC_ID, log_config(view), clean=self._directory.was_clean, now_ms=now_ms()
-        )
+        opened = self._storage.open_log(METADATA_TOPIC, 0, METADATA_TOPIC_ID, log_config(view), now_ms())
         return Partition(METADATA_TOPIC, METADATA_TOPIC_ID, 0, opened, 1, partition_settings(view))
 
     def _machine(self) -> MetadataMachine:
@@ -89,14 +84,15 @@ class Node:
     async def _join(self) -> None:
         """Replay the metadata log, register this start in it, and begin to follow it."""
         replayed = self._controller.load()
-        unclean = not self._directory.was_clean and bool(self.image.topics)
+        unclean = not self._storage.was_clean and bool(self.image.topics)
         await self._controller.submit(
             RegisterBroker(self.node_id, uuid.uuid4(), (), self.configs.broker["broker.rack"], unclean=unclean)
         )
         self.configs.attach(self._controller)
         self.partitions.attach(self.image)
         self._controller.on_change(self._follow)
-        self._directory.set_strays_aside(self.image.topics)
+        self._storage.set_strays_aside({*self.image.topics, METADATA_TOPIC})
+        self.partitions.remove_later(self._storage.leftovers())
         self._housekeeping.start()
         log.info(
             "broker %d of cluster %s: %d topics, %d partitions, %d metadata records%s",
@@ -124,8 +120,8 @@ class Node:
             log.exception("the metadata log did not close in order")
             clean = False
         if clean:
-            self._directory.mark_clean()
-        self._directory.release()
+            self._storage.mark_clean()
+        self._storage.release()
 
     # --- what doors ask ---------------------------------------------------------------------------------------
 

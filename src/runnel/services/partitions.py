@@ -11,14 +11,16 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from runnel.core.metadata import ClusterImage, TopicImage
 from runnel.services.configs import ConfigService
+from runnel.services.log_storage import Key, LogStorage
 from runnel.services.partition import Partition
 from runnel.services.topic_settings import log_config, partition_settings
-from runnel.storage.directory import DataDirectory
 from runnel.storage.errors import StorageError
 from runnel.storage.log import Log
 from runnel.wire.errors import ErrorCode, Refusal
@@ -27,7 +29,6 @@ from runnel.wire.types import ZERO_UUID
 log = logging.getLogger("runnel.partitions")
 
 DISK_THREADS = 4
-Key = tuple[str, int]
 Result = TypeVar("Result")
 
 
@@ -41,11 +42,10 @@ class DiskUsage(NamedTuple):
 class Partitions:
     """``open_partitions`` is read by the hot paths directly; only this service writes it."""
 
-    def __init__(self, directory: DataDirectory, configs: ConfigService, clean: bool) -> None:
+    def __init__(self, storage: LogStorage, configs: ConfigService) -> None:
         self.open_partitions: dict[Key, Partition] = {}
-        self._directory = directory
+        self._storage = storage
         self._configs = configs
-        self._clean = clean
         self._image: ClusterImage | None = None
         self._opening: dict[Key, asyncio.Task[Partition]] = {}
         self._failed: dict[Key, Refusal] = {}
@@ -116,7 +116,7 @@ class Partitions:
 
     def _open_log(self, key: Key, topic: TopicImage) -> Log:
         config = log_config(self._configs.of_topic(topic.configs))
-        return self._directory.open_log(*key, topic.topic_id, config, clean=self._clean, now_ms=now_ms())
+        return self._storage.open_log(*key, topic.topic_id, config, now_ms())
 
     def _partition(self, key: Key, opened: Log) -> Partition:
         topic = self._topic(key)  # read again: configs or the epoch may have changed meanwhile
@@ -161,32 +161,40 @@ class Partitions:
                 if partition is not None:
                     partition.wake_all()
                 doomed.append(((topic.name, index), partition))
-        trash = await self._in_thread(lambda: [self._set_aside(key, partition) for key, partition in doomed])
-        removal = asyncio.get_running_loop().create_task(self._remove([name for name in trash if name]))
+        self.remove_later(await self._in_thread(lambda: self._set_all_aside(doomed)))
+
+    def remove_later(self, paths: Iterable[Path]) -> None:
+        """Free the space of folders that were set aside, in the background."""
+        removal = asyncio.get_running_loop().create_task(self._remove(paths))
         self._removals.add(removal)
         removal.add_done_callback(self._removals.discard)
 
-    def _set_aside(self, key: Key, partition: Partition | None) -> str | None:
+    def _set_all_aside(self, doomed: list[tuple[Key, Partition | None]]) -> list[Path]:
+        paths = [self._set_aside(key, partition) for key, partition in doomed]
+        self._storage.sync()
+        return [path for path in paths if path is not None]
+
+    def _set_aside(self, key: Key, partition: Partition | None) -> Path | None:
         if partition is not None:
             partition.log.close(clean=False)
         try:
-            return self._directory.set_aside(*key)
+            return self._storage.set_aside(*key)
         except OSError as error:
             log.error("cannot set the folder of %s-%d aside: %s", *key, error)
             return None
 
     def _discard(self, key: Key, opened: Log) -> None:
         opened.close(clean=False)
-        name = self._directory.set_aside(*key)
-        if name is not None:
-            self._directory.remove(name)
+        path = self._storage.set_aside(*key)
+        if path is not None:
+            self._storage.remove(path)
 
-    async def _remove(self, names: list[str]) -> None:
-        for name in names:
+    async def _remove(self, paths: Iterable[Path]) -> None:
+        for path in paths:
             try:
-                await self._in_thread(lambda name=name: self._directory.remove(name))  # type: ignore[misc]
+                await self._in_thread(partial(self._storage.remove, path))
             except OSError as error:
-                log.error("cannot remove %s: %s", name, error)
+                log.error("cannot remove %s: %s", path, error)
 
     # --- records and disk -------------------------------------------------------------------------------------
 
@@ -208,15 +216,15 @@ class Partitions:
         keys = [key for key in self.all_keys() if wanted is None or key in wanted]
         open_sizes = {k: p.log.size_bytes for k, p in self.open_partitions.items() if wanted is None or k in wanted}
         closed = [key for key in keys if key not in open_sizes]
-        sizes = await self._in_thread(lambda: {key: self._directory.partition_bytes(*key) for key in closed})
-        total, usable = self._directory.disk_space()
-        return DiskUsage(str(self._directory.path), {**sizes, **open_sizes}, total, usable)
+        sizes = await self._in_thread(lambda: {key: self._storage.partition_bytes(*key) for key in closed})
+        total, usable = self._storage.disk_space()
+        return DiskUsage(self._storage.path, {**sizes, **open_sizes}, total, usable)
 
     async def write_checkpoints(self) -> None:
         """Recovery points and log start offsets of the open logs; those of the others are kept as they are."""
         flushed = {key: partition.log.flushed_offset for key, partition in self.open_partitions.items()}
         starts = {key: partition.log.log_start_offset for key, partition in self.open_partitions.items()}
-        await self._in_thread(lambda: self._directory.write_checkpoints(flushed, starts))
+        await self._in_thread(lambda: self._storage.write_checkpoints(flushed, starts))
 
     async def close(self) -> bool:
         """Flush and close every log, in threads; whether all of them closed in order."""

@@ -20,20 +20,20 @@ BATCHED_SINCE_VERSION = 4
 
 
 def handle(context: Context, request: Any) -> Body:
-    keys = request.coordinator_keys if context.version >= BATCHED_SINCE_VERSION else [request.key]
-    rows = [_row(context, request.key_type, key) for key in keys]
-    return {**rows[0], "coordinators": rows} if rows else {"coordinators": rows}
+    if context.version < BATCHED_SINCE_VERSION:
+        return _answer(context, request.key_type, request.key)
+    rows = [{"key": key, **_answer(context, request.key_type, key)} for key in request.coordinator_keys]
+    return {"coordinators": rows}
 
 
-def _row(context: Context, key_type: int, key: str) -> Body:
+def _answer(context: Context, key_type: int, key: str) -> Body:
     if key_type != GROUP:
         message = "only group coordinators are built so far (docs/limits.md)"
-        return _refused(key, ErrorCode.INVALID_REQUEST, message)
+        return _refused(ErrorCode.INVALID_REQUEST, message)
     if key in context.denied:
-        return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, f"not authorised to describe group {key}")
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED, f"not authorised to describe group {key}")
     host, port = context.connection.advertised
     return {
-        "key": key,
         "node_id": context.node.node_id,
         "host": host,
         "port": port,
@@ -42,8 +42,8 @@ def _row(context: Context, key_type: int, key: str) -> Body:
     }
 
 
-def _refused(key: str, code: ErrorCode, message: str) -> Body:
-    return {"key": key, "node_id": -1, "host": "", "port": -1, "error_code": code, "error_message": message}
+def _refused(code: ErrorCode, message: str) -> Body:
+    return {"node_id": -1, "host": "", "port": -1, "error_code": code, "error_message": message}
 
 
 def _keys(node: Node, request: Any) -> list[str]:

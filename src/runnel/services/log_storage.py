@@ -1,0 +1,138 @@
+"""The broker's one data directory as the services use it: held, identified, with every log's checkpoints.
+
+Wraps ``storage.directory`` with what lives as long as the process: the lock, the file handles, the offsets that the
+last run left, and the decision whether logs must be scanned when they are opened. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import uuid
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from runnel.storage.directory import LOG_STARTS, RECOVERY_POINTS, DataDirectory
+from runnel.storage.errors import TopicIdMismatch
+from runnel.storage.files import Files, MemoryFiles, OsFiles
+from runnel.storage.handles import HandleCache
+from runnel.storage.log import Log, LogConfig
+
+log = logging.getLogger("runnel.storage")
+
+MEMORY_PATH = Path("/memory")
+STRAY_SUFFIX = "-stray"
+Key = tuple[str, int]
+
+
+class LogStorage:
+    def __init__(self, data_dir: Path | None, node_id: int, cluster_id: str | None, handles_max: int) -> None:
+        """Take the data directory (None: memory); StorageError where it is another's."""
+        self._files: Files = MemoryFiles() if data_dir is None else OsFiles()
+        self._handles = HandleCache(handles_max)
+        self._directory = DataDirectory(MEMORY_PATH if data_dir is None else data_dir.absolute(), self._files)
+        self._in_memory = data_dir is None
+        self._directory.lock()
+        try:
+            identity = self._directory.claim(cluster_id, node_id, uuid.uuid4())
+            self.was_clean = self._directory.take_clean_marker()
+            self._recovery_points = self._directory.read_checkpoint(RECOVERY_POINTS)
+            self._log_starts = self._directory.read_checkpoint(LOG_STARTS)
+        except BaseException:
+            self._directory.unlock()
+            raise
+        self.cluster_id, self.node_id = identity.cluster_id, identity.node_id
+
+    @property
+    def path(self) -> str:
+        return str(self._directory.path)
+
+    def open_log(self, topic: str, index: int, topic_id: uuid.UUID, config: LogConfig, now_ms: int) -> Log:
+        try:
+            return self._open_log(topic, index, topic_id, config, now_ms)
+        except TopicIdMismatch as error:
+            # A topic was deleted and made again, and the broker died before the old folder was renamed.
+            log.warning("%s; the folder is set aside", error)
+            self._set_stray_aside(self._directory.partition_path(topic, index))
+            self.forget((topic, index))
+            return self._open_log(topic, index, topic_id, config, now_ms)
+
+    def _open_log(self, topic: str, index: int, topic_id: uuid.UUID, config: LogConfig, now_ms: int) -> Log:
+        return Log.open(
+            self._directory.partition_path(topic, index),
+            topic_id,
+            config,
+            files=self._files,
+            handles=self._handles,
+            clean=self.was_clean,
+            now_ms=now_ms,
+            log_start_offset=self._log_starts.get((topic, index)),
+            recovery_point=self._recovery_points.get((topic, index)),
+        )
+
+    def write_checkpoints(self, flushed: Mapping[Key, int], starts: Mapping[Key, int]) -> None:
+        """Note the offsets of the open logs; those of logs that were never opened stay as they were."""
+        self._recovery_points.update(flushed)
+        self._log_starts.update(starts)
+        self._directory.write_checkpoint(RECOVERY_POINTS, self._recovery_points)
+        self._directory.write_checkpoint(LOG_STARTS, {key: at for key, at in self._log_starts.items() if at > 0})
+
+    def forget(self, key: Key) -> None:
+        """A later partition of this name starts afresh."""
+        self._recovery_points.pop(key, None)
+        self._log_starts.pop(key, None)
+
+    # --- deletion ---------------------------------------------------------------------------------------------
+
+    def set_aside(self, topic: str, index: int) -> Path | None:
+        """Rename a deleted partition's folder out of the way; None where there never was one."""
+        self.forget((topic, index))
+        return self._directory.mark_deleted(topic, index, uuid.uuid4())
+
+    def sync(self) -> None:
+        self._directory.sync()
+
+    def remove(self, path: Path) -> None:
+        self._directory.remove(path)
+
+    def leftovers(self) -> list[Path]:
+        """Folders that an earlier run set aside and did not come to remove."""
+        return self._directory.deleted()
+
+    def set_strays_aside(self, topics: Collection[str]) -> None:
+        """Folders of topics that the metadata does not know are kept, under another name: never a deleted topic."""
+        for folder in self._directory.partitions():
+            if folder.topic not in topics:
+                self._set_stray_aside(folder.path)
+
+    def _set_stray_aside(self, path: Path) -> None:
+        target = path.with_name(f"{path.name[:200]}.{uuid.uuid4().hex}{STRAY_SUFFIX}")
+        log.warning("no topic owns %s; it is kept as %s", path, target.name)
+        self._files.rename(path, target)
+        self._directory.sync()
+
+    # --- sizes ------------------------------------------------------------------------------------------------
+
+    def partition_bytes(self, topic: str, index: int) -> int:
+        """The bytes of a partition's segments, of one that is not open."""
+        path = self._directory.partition_path(topic, index)
+        try:
+            names = self._files.list(path)
+        except FileNotFoundError:
+            return 0
+        return sum(self._files.size(path / name) for name in names if name.endswith(".log"))
+
+    def disk_space(self) -> tuple[int, int]:
+        """Bytes of the disk in all, and those that are free."""
+        if self._in_memory:
+            return -1, -1
+        usage = shutil.disk_usage(self._directory.path)
+        return usage.total, usage.free
+
+    # --- end --------------------------------------------------------------------------------------------------
+
+    def mark_clean(self) -> None:
+        self._directory.write_clean_marker()
+
+    def release(self) -> None:
+        self._directory.unlock()
