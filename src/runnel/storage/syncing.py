@@ -1,0 +1,91 @@
+"""Making bytes durable off the event loop: what to fsync is decided on the loop, the waiting is done in a thread.
+
+In: the files and names of one log that changed since the last sync; out: an object whose `run` may block. The log
+learns of the outcome by `Log.synced` or `Log.sync_failed`; a job that failed must never be run again (fsyncgate:
+the kernel may have dropped the dirty pages and will report success).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from runnel.storage.files import File, Files
+from runnel.storage.handles import Handle
+from runnel.storage.segment import DELETED_SUFFIX, Segment
+
+
+class SyncJob:
+    """Everything up to `target_offset` is durable once `run` has returned. Run it in any one thread."""
+
+    __slots__ = (
+        "_directories",
+        "_epochs",
+        "_files",
+        "_tree",
+        "handles",
+        "names",
+        "position",
+        "segment",
+        "target_offset",
+    )
+
+    def __init__(
+        self,
+        tree: Files,
+        files: Sequence[File],
+        handles: Sequence[Handle],
+        directories: Sequence[str],
+        epochs: tuple[str, bytes] | None,
+        *,
+        target_offset: int,
+        names: int,
+        segment: Segment,
+    ) -> None:
+        self._tree = tree
+        self._files = files
+        self._directories = directories
+        self._epochs = epochs
+        self.handles = handles
+        self.target_offset = target_offset
+        self.names = names
+        self.segment = segment
+        self.position = segment.size_bytes
+
+    def run(self) -> None:
+        """Blocking. Files first, then the names that lead to them."""
+        for file in self._files:
+            file.sync()
+        if self._epochs is not None:
+            path, data = self._epochs
+            self._tree.write_atomic(path, data, sync=True)
+        for directory in self._directories:
+            self._tree.sync_directory(directory)
+
+
+class RemovalJob:
+    """Deletes the files of segments that the log has let go of. Run it in any one thread.
+
+    The producer snapshot that stands in for them must be durable before their bytes go, or a power loss would
+    forget which batches were already taken.
+    """
+
+    __slots__ = ("_directory", "_keep", "_paths", "_tree")
+
+    def __init__(self, tree: Files, directory: str, keep: Sequence[str], paths: Sequence[str]) -> None:
+        self._tree = tree
+        self._directory = directory
+        self._keep = keep
+        self._paths = paths
+
+    def run(self) -> None:
+        for path in self._keep:
+            with contextlib.suppress(FileNotFoundError):
+                self._tree.open(path).sync()
+        self._tree.sync_directory(self._directory)
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._tree.rename(path, path + DELETED_SUFFIX)
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._tree.remove(path + DELETED_SUFFIX)

@@ -1,0 +1,178 @@
+"""Making a log shorter: retention and DeleteRecords at its start, truncation at its end.
+
+In: a `Log` and a limit; out: segments that the log has let go of, and a `RemovalJob` for their files. Readers that
+hold a file of a removed segment keep reading it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.storage.errors import LogOffline
+from runnel.storage.segment import NEVER, SEGMENT_SUFFIXES, Segment
+from runnel.storage.syncing import RemovalJob
+from runnel.wire.errors import ErrorCode, Refusal
+
+if TYPE_CHECKING:
+    from runnel.storage.log import Log
+
+
+def enforce_retention(log: Log, now_ms: int, high_watermark: int | None, defer_removal: bool) -> int:
+    if log.offline is not None:
+        raise LogOffline(log.path, log.offline)
+    log.producers.expire(now_ms, log.config.producer_expiration_ms)
+    limit = log.end_offset if high_watermark is None else high_watermark
+    count = max(_expired(log, now_ms), _oversized(log), _below_start(log))
+    count = min(count, _below(log, limit))
+    if count == 0:
+        return 0
+    if count == len(log.segments):
+        log.roll(now_ms)  # as Kafka: an empty segment at the end offset keeps the watermarks exact
+    _remove_first(log, count, defer_removal)
+    return count
+
+
+def _expired(log: Log, now_ms: int) -> int:
+    """How many of the oldest segments have nothing younger than retention.ms. An empty one never counts."""
+    retention_ms = log.config.retention_ms
+    if retention_ms < 0:
+        return 0
+    count = 0
+    for segment in log.segments:
+        if segment.size_bytes == 0 or now_ms - segment.largest_timestamp() <= retention_ms:
+            break
+        count += 1
+    return count
+
+
+def _oversized(log: Log) -> int:
+    """How many of the oldest segments can go with retention.bytes still kept."""
+    if log.config.retention_bytes < 0:
+        return 0
+    excess = log.size_bytes - log.config.retention_bytes
+    count = 0
+    for segment in log.segments:
+        if segment.size_bytes == 0 or excess < segment.size_bytes:
+            break
+        excess -= segment.size_bytes
+        count += 1
+    return count
+
+
+def _below_start(log: Log) -> int:
+    return sum(segment.end_offset <= log.log_start_offset for segment in log.segments)
+
+
+def _below(log: Log, offset: int) -> int:
+    """How many segments end at or below `offset`; the active one ends at the end offset."""
+    return sum(min(segment.end_offset, log.end_offset) <= offset for segment in log.segments)
+
+
+def trim_prefix(log: Log, new_log_start_offset: int) -> None:
+    if log.offline is not None:
+        raise LogOffline(log.path, log.offline)
+    if new_log_start_offset > log.end_offset:
+        raise Refusal(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"cannot trim to offset {new_log_start_offset}: the log ends at {log.end_offset}",
+        )
+    if new_log_start_offset > log.log_start_offset:
+        log.log_start_offset = new_log_start_offset
+        log.epochs.truncate_start(new_log_start_offset)
+        count = _below_start(log)
+        if count:
+            _remove_first(log, count, False)
+
+
+def _remove_first(log: Log, count: int, defer_removal: bool) -> None:
+    """The caller leaves at least one segment."""
+    removed, kept = log.segments[:count], log.segments[count:]
+    first = kept[0].base_offset
+    if not log.snapshots.offsets or log.snapshots.offsets[-1] < first:
+        log.write_snapshot()
+    log.segments = kept
+    log.size_bytes -= sum(segment.size_bytes for segment in removed)
+    log.log_start_offset = max(log.log_start_offset, first)
+    log.epochs.truncate_start(log.log_start_offset)
+    log.hints = {}
+    job = RemovalJob(log.files, log.path, log.snapshots.paths(log.snapshots.offsets[-1]), _paths(removed))
+    for segment in removed:
+        segment.release()
+    log.snapshots.keep({segment.base_offset for segment in kept})
+    if defer_removal:
+        log.defer(job)
+    else:
+        _run(log, job)
+
+
+def _paths(segments: list[Segment]) -> list[str]:
+    return [segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES]
+
+
+def _run(log: Log, job: RemovalJob) -> None:
+    try:
+        job.run()
+    except OSError as error:
+        log.go_offline(error)
+
+
+def truncate_to(log: Log, offset: int) -> None:
+    if log.offline is not None:
+        raise LogOffline(log.path, log.offline)
+    if offset >= log.end_offset:
+        return
+    try:
+        if offset <= log.segments[0].base_offset:
+            restart_at(log, offset)
+        else:
+            _cut_at(log, offset)
+    except OSError as error:
+        log.go_offline(error)
+
+
+def _cut_at(log: Log, offset: int) -> None:
+    kept = [segment for segment in log.segments if segment.base_offset < offset]
+    removed = log.segments[len(kept) :]
+    last = kept[-1]
+    located = last.locate(offset)
+    end_offset = min(offset, located[1].base_offset) if located else offset
+    log.segments = kept
+    log.active = last
+    last.end_offset = NEVER
+    log.hints = {}
+    if located is not None:
+        last.cut(located[0])
+    _finish(log, end_offset, removed)
+
+
+def restart_at(log: Log, offset: int) -> None:
+    """Forget everything and continue at `offset`, as a follower does whose whole log the leader has dropped."""
+    removed = log.segments
+    log.segments = []
+    log.hints = {}
+    segment = Segment(log.path, offset, log.files, log.handles)
+    if any(old.base_offset == offset for old in removed):
+        for old in removed:
+            old.release()
+        removed = [old for old in removed if old.base_offset != offset]
+    segment.create(0)
+    log.add_segment(segment)
+    log.log_start_offset = min(log.log_start_offset, offset) if offset < log.log_start_offset else offset
+    _finish(log, offset, removed)
+
+
+def _finish(log: Log, end_offset: int, removed: list[Segment]) -> None:
+    """Everything that describes offsets beyond the new end goes too, durably, before anything new is appended."""
+    for segment in removed:
+        segment.release()
+    log.end_offset = end_offset
+    log.flushed_offset = min(log.flushed_offset, end_offset)
+    log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.size_bytes = sum(segment.size_bytes for segment in log.segments)
+    log.epochs.truncate_end(end_offset)
+    log.snapshots.delete_after(end_offset)
+    log.set_limits(log.active)
+    log.active.log.get().sync()
+    RemovalJob(log.files, log.path, (), _paths(removed)).run()
+    log.files.sync_directory(log.path)
+    log.reload_producers()
