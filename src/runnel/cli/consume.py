@@ -12,7 +12,7 @@ from runnel.cli.options import PartitionList, PositionType, TopicName, bootstrap
 from runnel.cli.output import counted, note
 from runnel.cli.progress import Progress
 from runnel.cli.records_out import ENCODINGS, OutputFormat, compile_format, json_record
-from runnel.cli.session import run_interruptible
+from runnel.cli.session import reader_is_gone, run_interruptible
 from runnel.client.cluster import Cluster
 from runnel.client.errors import ClientError
 from runnel.client.metadata import TopicPartition
@@ -159,14 +159,20 @@ class Consumption:
     async def read(self, cluster: Cluster, positions: dict[TopicPartition, int], isolation: int) -> None:
         ends = self._ends or {}
         wanted = {target: offset for target, offset in positions.items() if self._ends is None or offset < ends[target]}
+        summary = f"from {counted(len(positions), 'partition')}"
         try:
-            settings = ReaderSettings(isolation=isolation)
-            async with Reader(cluster, wanted, settings, self._jumped) as reader:
-                async for chunk in reader.chunks():
-                    if not self._take(chunk, reader):
-                        break
-        finally:
-            self._progress.finish(f"from {counted(len(positions), 'partition')}")
+            await self._read(Reader(cluster, wanted, ReaderSettings(isolation=isolation), self._jumped))
+        except BaseException as error:
+            if not reader_is_gone(error):
+                self._progress.finish(summary)
+            raise
+        self._progress.finish(summary)
+
+    async def _read(self, reader: Reader) -> None:
+        async with reader:
+            async for chunk in reader.chunks():
+                if not self._take(chunk, reader):
+                    break
 
     def _take(self, chunk: Chunk, reader: Reader) -> bool:
         """Print a chunk; False when the limit is reached."""

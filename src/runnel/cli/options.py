@@ -68,8 +68,15 @@ def yes_option(function: Decorated) -> Decorated:
 def chosen_bootstrap(ctx: click.Context | None = None) -> str:
     import os
 
+    from runnel.client.address import parse_addresses
+    from runnel.client.errors import ClientError
+
     ctx = ctx or click.get_current_context()
     chosen: str = ctx.meta.get(_BOOTSTRAP_KEY) or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT
+    try:
+        parse_addresses(chosen)
+    except ClientError as error:
+        raise click.UsageError(error.message, ctx) from error
     return chosen
 
 
@@ -160,5 +167,8 @@ class TopicName(click.ParamType):  # type: ignore[type-arg]
 
         from runnel.cli.session import topic_names_quickly
 
-        names = topic_names_quickly(chosen_bootstrap(ctx))
+        try:
+            names = topic_names_quickly(chosen_bootstrap(ctx))
+        except click.UsageError:  # an address that makes no sense: nothing to complete
+            return []
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -21,6 +21,7 @@ from runnel.client.errors import ClientError
 
 COMPLETION_PATIENCE_S = 0.7
 CLIENT_ID = "runnel-cli"
+READER_GONE = "the reader of the output is gone"
 
 Result = TypeVar("Result")
 
@@ -57,7 +58,7 @@ async def _guarded(work: Awaitable[int]) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        task.cancel()
+        task.cancel(READER_GONE if signal_number == signal.SIGPIPE else None)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end, number)
@@ -72,6 +73,13 @@ async def _guarded(work: Awaitable[int]) -> int:
     if reasons and reasons[0] == signal.SIGPIPE:
         raise BrokenPipeError
     return 128 + reasons[0] if reasons else exit_code
+
+
+def reader_is_gone(error: BaseException) -> bool:
+    """Whether work ended because nobody reads the output any more: then nothing is said."""
+    return isinstance(error, BrokenPipeError) or (
+        isinstance(error, asyncio.CancelledError) and error.args == (READER_GONE,)
+    )
 
 
 def _watch_output(loop: asyncio.AbstractEventLoop, end: Callable[[int], None]) -> int | None:

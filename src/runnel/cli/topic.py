@@ -38,7 +38,7 @@ def confirm(question: str, yes: bool) -> None:
         click.confirm(question, abort=True, err=True)
 
 
-def report(outcomes: Iterable[Outcome], done: str, *, as_json: bool) -> int:
+def report(outcomes: Iterable[Outcome], done: str, *, as_json: bool, untouched: str = "") -> int:
     """Print what became of each topic; the exit code says whether all went well."""
     results = list(outcomes)
     if as_json:
@@ -47,7 +47,7 @@ def report(outcomes: Iterable[Outcome], done: str, *, as_json: bool) -> int:
         if outcome.error is not None:
             click.echo(f"Error: {outcome.error.message}", err=True)
         elif not as_json:
-            click.echo(done.format(name=outcome.name))
+            click.echo((untouched if outcome.untouched else done).format(name=outcome.name))
     return EXIT_FAILED if any(outcome.error for outcome in results) else 0
 
 
@@ -110,14 +110,14 @@ def create(
 
 
 def _forgive(outcome: Outcome, code: ErrorCode) -> Outcome:
-    """An outcome that the user declared to be fine; `partitions` of 0 marks it as nothing done."""
+    """The same outcome without its error, where the user declared that error to be fine."""
     if outcome.error is None or outcome.error.code is not code:
         return outcome
-    return Outcome(outcome.name, None, outcome.topic_id, partitions=0)
+    return Outcome(outcome.name, None, untouched=True)
 
 
 def _created_line(outcome: Outcome, dry_run: bool) -> str:
-    if outcome.partitions == 0:
+    if outcome.untouched:
         return f"{outcome.name} exists already"
     verb = "would create" if dry_run else "created"
     if outcome.partitions < 0:
@@ -128,9 +128,9 @@ def _created_line(outcome: Outcome, dry_run: bool) -> str:
 
 def _created_document(outcome: Outcome) -> dict[str, Any]:
     document = _outcome_document(outcome)
-    existed = outcome.error is None and outcome.partitions == 0
-    document["existed"] = existed
-    document["topic_id"] = str(outcome.topic_id) if outcome.error is None and not existed else None
+    created = outcome.error is None and not outcome.untouched
+    document["existed"] = outcome.untouched
+    document["topic_id"] = str(outcome.topic_id) if created else None
     document["partitions"] = outcome.partitions if outcome.partitions > 0 else None
     document["replicas"] = outcome.replication_factor if outcome.replication_factor > 0 else None
     return document
@@ -186,7 +186,7 @@ def _topic_document(view: TopicView) -> dict[str, Any]:
     }
 
 
-@topic.command()
+@topic.command(short_help="Show partitions, offsets, sizes and configs.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TopicName())
 @click.option("-c", "--configs", "all_configs", is_flag=True, help="Show every config, not only changed ones.")
 @json_option
@@ -308,7 +308,8 @@ def delete(topics: tuple[str, ...], regex: str | None, if_exists: bool, dry_run:
     outcomes = _missing(names, known) if dry_run else run(lambda cluster: admin.delete_topics(cluster, names))
     if if_exists:
         outcomes = [_forgive(outcome, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for outcome in outcomes]
-    return report(outcomes, "would delete {name}" if dry_run else "deleted {name}", as_json=as_json)
+    done = "would delete {name}" if dry_run else "deleted {name}"
+    return report(outcomes, done, as_json=as_json, untouched="{name} does not exist")
 
 
 def _missing(names: Sequence[str], known: set[str]) -> list[Outcome]:

@@ -87,7 +87,7 @@ def add_partitions(topics: tuple[str, ...], more: int | None, total: int | None,
     return report(run(work), done, as_json=as_json)
 
 
-@topic.command()
+@topic.command(short_help="Delete the oldest records of a topic.")
 @click.argument("name", metavar="TOPIC", type=TopicName())
 @click.option("-o", "--before-offset", "before", type=PositionType(), help="An offset, `end`, -N, or @TIME.")
 @click.option("--to-timestamp", "timestamp_ms", type=TimestampType(), help="Milliseconds or ISO time (UTC).")

@@ -68,6 +68,7 @@ class Outcome:
     topic_id: uuid.UUID = ZERO_UUID
     partitions: int = -1
     replication_factor: int = -1
+    untouched: bool = False  # there was nothing to do, and the caller had said that this is fine
 
 
 class ConfigChange(NamedTuple):

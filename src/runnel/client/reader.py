@@ -114,7 +114,9 @@ class Reader:
             if node_id not in self._fetching:
                 self._asked[node_id] = frozenset(targets)
                 name = f"fetch from broker {node_id}"
-                self._fetching[node_id] = asyncio.create_task(self._fetch(node_id, targets), name=name)
+                # Made here and not in the task: `stop` may take partitions away before the task runs.
+                request = self._request(targets)
+                self._fetching[node_id] = asyncio.create_task(self._fetch(node_id, request), name=name)
 
     async def _take_finished(self) -> list[Chunk]:
         chunks: list[Chunk] = []
@@ -179,12 +181,11 @@ class Reader:
             records = [record for record in records if record.offset >= position]
         return Chunk(target, records, next_offset, reply.high_watermark)
 
-    async def _fetch(self, node_id: int, targets: Sequence[TopicPartition]) -> Reply:
+    async def _fetch(self, node_id: int, request: FetchRequest) -> Reply:
         connection = await self._cluster.connect(node_id)
-        topics = self._cluster.view.topics
-        by_name = any(topics[target.topic].topic_id == ZERO_UUID for target in targets)
+        by_name = any(topic.topic_id == ZERO_UUID for topic in request.topics)
         version = connection.version(ApiKey.FETCH, FETCH_VERSION_BY_NAME_MAX if by_name else None)
-        payload = encode_fetch_request(version, self._request(targets))
+        payload = encode_fetch_request(version, request)
         wait_s = self.settings.wait_ms / 1000
         body = await connection.exchange(ApiKey.FETCH, version, payload, wait_s=wait_s)
         try:
@@ -193,7 +194,7 @@ class Reader:
             raise ClientError(f"{connection.address} answered a fetch with junk: {error}") from error
         if reply.error_code:
             raise refused(reply.error_code, f"fetch from {connection.address}")
-        names = {topics[target.topic].topic_id: target.topic for target in targets}
+        names = {topic.topic_id: topic.name for topic in request.topics}
         return {
             TopicPartition(name or names[topic_id], row.index): row
             for name, topic_id, rows in reply.topics
