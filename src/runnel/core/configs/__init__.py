@@ -1,8 +1,9 @@
 """Configuration tables and their resolution.
 
-Owns every topic config of Apache Kafka 4.3 (`topic`), the broker configs that Runnel has (`broker`), how a text
-becomes a value (`definitions`), which of several sources wins and what DescribeConfigs shows (`view`), and which sets
-of overrides are refused (`rules`). Text goes in, typed values and rows come out. Imports nothing of ours.
+Owns every topic config of Apache Kafka 4.3 (`topic`), the broker configs that Runnel has (`broker`), how a
+text becomes a value (`definitions`), which of several sources wins and what DescribeConfigs shows (`view`),
+and which sets of overrides are refused (`rules`). Text goes in, typed values and rows come out. Imports
+nothing of ours.
 """
 
 from runnel.core.configs.broker import BROKER_CONFIGS

@@ -1,11 +1,11 @@
 """The broker configs that Runnel has, under Kafka's names where Kafka has them.
 
-Data only. `read_only` keys are read at start-up; the others can be changed by AlterConfigs on the running broker, for
-one broker or for all. Where our default differs from Kafka's (a limit where Kafka has none) the words say so.
+Data only. `read_only` keys are read at start-up; the others can be changed by AlterConfigs on the running
+broker, for one broker or for all. Where our default differs from Kafka's (a limit where Kafka has none) the
+words say so.
 """
 
 from runnel.core.configs.definitions import (
-    INT_MAX,
     LONG_MAX,
     ConfigDefinition,
     ConfigType,
@@ -26,9 +26,7 @@ def _fixed(
     effective: bool = True,
 ) -> ConfigDefinition:
     """A key that is read once, at start-up."""
-    return ConfigDefinition(
-        name, kind, default, documentation, validator, effective=effective, read_only=True
-    )
+    return ConfigDefinition(name, kind, default, documentation, validator, effective=effective, read_only=True)
 
 
 _IDENTITY = (
@@ -66,20 +64,14 @@ _DOOR = (
         "advertised.listeners",
         ConfigType.LIST,
         None,
-        "The addresses that clients are told to connect to. Unset, each client is told the address that it used itself.",
+        "The addresses that clients are told to connect to. Unset, each client is told the address that it used "
+        "itself.",
     ),
     _fixed(
         "socket.request.max.bytes",
         ConfigType.INT,
         100 << 20,
         "The largest request that is read; a longer one closes its connection.",
-        Range(1),
-    ),
-    _fixed(
-        "socket.listen.backlog.size",
-        ConfigType.INT,
-        1024,
-        "How many connections may wait to be accepted. Kafka's default is 50.",
         Range(1),
     ),
     ConfigDefinition(
@@ -110,14 +102,6 @@ _DOOR = (
         "How many bytes of requests may be in work over all connections before the broker stops reading. Kafka's "
         "default is no limit (-1).",
         Range(1, None, ((-1, "for no limit"),)),
-    ),
-    _fixed(
-        "queued.max.requests",
-        ConfigType.INT,
-        500,
-        "How many requests of one connection may wait for their reply before the broker stops reading it. Kafka counts "
-        "them over all connections.",
-        Range(1),
     ),
     _fixed(
         "fetch.max.bytes",
@@ -173,18 +157,22 @@ _TOPICS = (
     ),
 )
 
+_RETENTION = Range(1, None, ((-1, "for no limit"),))
+
 _LOGS = (
     _fixed(
         "log.retention.hours",
         ConfigType.INT,
         168,
         "How long records are kept, in hours, where neither log.retention.ms nor log.retention.minutes is set.",
+        _RETENTION,
     ),
     _fixed(
         "log.retention.minutes",
         ConfigType.INT,
         None,
         "How long records are kept, in minutes, where log.retention.ms is not set.",
+        _RETENTION,
     ),
     _fixed(
         "log.retention.check.interval.ms",
@@ -206,7 +194,6 @@ _LOGS = (
         0,
         "The most taken off log.roll.hours at random, where log.roll.jitter.ms is not set.",
         Range(0),
-        effective=False,
     ),
     _fixed(
         "log.flush.scheduler.interval.ms",
@@ -230,9 +217,10 @@ _LOGS = (
     ),
 )
 
-# Kafka keeps these three unset by default, so that the coarser keys above can speak.
+# Kafka keeps these unset by default, so that the coarser keys above can speak.
 _UNSET = {"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"}
-_WITHOUT_LIMITS = _UNSET | {"log.retention.bytes"}
+# A topic may keep nothing (retention.ms=0); a whole broker that keeps nothing is a mistake, in Kafka too.
+_LIMITS: dict[str, Validator] = {"log.retention.ms": _RETENTION}
 
 
 def _behind_topics() -> tuple[ConfigDefinition, ...]:
@@ -243,7 +231,7 @@ def _behind_topics() -> tuple[ConfigDefinition, ...]:
             type=topic.type,
             default=None if topic.broker_synonym in _UNSET else topic.default,
             documentation=f"The default of the topic config {topic.name}. {topic.documentation}",
-            validator=None if topic.broker_synonym in _WITHOUT_LIMITS else topic.validator,
+            validator=_LIMITS.get(topic.broker_synonym, topic.validator),
             effective=topic.effective,
         )
         for topic in TOPIC_CONFIGS.values()
@@ -266,5 +254,3 @@ FAMILIES: dict[str, tuple[tuple[str, int], ...]] = {
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
     definition.name: definition for definition in (*_IDENTITY, *_DOOR, *_TOPICS, *_LOGS, *_behind_topics())
 }
-
-__all__ = ["BROKER_CONFIGS", "FAMILIES", "INT_MAX"]

@@ -1,8 +1,8 @@
 """What a configuration key is: its type, default, limits and words, and how text becomes its value.
 
-In: a definition and a text (from a client, a settings file, the metadata log). Out: a typed value, or `ConfigInvalid`
-with one line that names the key, the text and what is allowed. Text forms are Kafka's: durations and sizes are plain
-integers, lists are comma separated.
+In: a definition and a text (from a client, a settings file, the metadata log). Out: a typed value, or
+`ConfigInvalid` with one line that names the key, the text and what is allowed. Text forms are Kafka's:
+durations and sizes are plain integers, lists are comma separated.
 """
 
 import math
@@ -65,9 +65,7 @@ class Range:
             return False
         if any(value == number for number, _ in self.special):
             return True
-        return (self.minimum is None or value >= self.minimum) and (
-            self.maximum is None or value <= self.maximum
-        )
+        return (self.minimum is None or value >= self.minimum) and (self.maximum is None or value <= self.maximum)
 
     def allowed(self) -> str:
         if self.minimum is not None and self.maximum is not None:
@@ -94,17 +92,17 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """Any of these words, each at most once; the empty list too."""
+    """Any of these words; the empty list too. A word given twice counts once, as in Kafka."""
 
     words: tuple[str, ...]
 
     def allows(self, value: ConfigValue) -> bool:
         if not isinstance(value, tuple):
             return False
-        return all(word in self.words for word in value) and len(set(value)) == len(value)
+        return all(word in self.words for word in value)
 
     def allowed(self) -> str:
-        return "a comma separated list without repeats, of " + ", ".join(self.words)
+        return "a comma separated list of " + ", ".join(self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +147,8 @@ def parse(definition: ConfigDefinition, text: str) -> ConfigValue:
     """The typed value of `text`, checked against the limits of its key; ConfigInvalid otherwise."""
     value = _typed(definition, text.strip())
     validator = definition.validator
+    if isinstance(validator, ListOf) and isinstance(value, tuple):
+        value = tuple(dict.fromkeys(value))
     if validator is not None and not validator.allows(value):
         raise ConfigInvalid(f"{definition.name}: '{text}' is not allowed; give {validator.allowed()}")
     return value

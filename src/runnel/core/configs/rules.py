@@ -1,7 +1,7 @@
 """Which sets of overrides are refused, in the shape that the metadata machine asks for.
 
-In: the overrides that a topic or broker would have. Out: None, or one line that says why not. Holds Kafka's rules that
-span several keys; limits of single keys are in the tables.
+In: the overrides that a topic or broker would have. Out: None, or one line that says why not. Holds Kafka's
+rules that span several keys; limits of single keys are in the tables.
 """
 
 import difflib
@@ -14,7 +14,6 @@ from runnel.core.configs.definitions import (
     ConfigType,
     ConfigUnknown,
     parse,
-    split_list,
 )
 from runnel.core.configs.topic import TOPIC_CONFIGS
 from runnel.core.configs.view import BrokerConfigView
@@ -27,9 +26,7 @@ def check_topic_configs(overrides: Mapping[str, str], broker: BrokerConfigView) 
     view = broker.topic(overrides)
     minimum, maximum = view["min.compaction.lag.ms"], view["max.compaction.lag.ms"]
     if minimum > maximum:
-        raise ConfigInvalid(
-            f"min.compaction.lag.ms ({minimum}) is more than max.compaction.lag.ms ({maximum})"
-        )
+        raise ConfigInvalid(f"min.compaction.lag.ms ({minimum}) is more than max.compaction.lag.ms ({maximum})")
     if view["remote.storage.enable"]:
         # Kafka refuses the same way while remote.log.storage.system.enable is false, its default.
         raise ConfigInvalid("remote.storage.enable: tiered storage is not switched on in this broker")
@@ -95,6 +92,3 @@ def _known(table: Mapping[str, ConfigDefinition], name: str, what: str) -> Confi
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ConfigUnknown(f"Unknown {what} name: {name}{hint}")
     return definition
-
-
-__all__ = ["ConfigRules", "check_broker_configs", "check_static_configs", "check_topic_configs", "split_list"]

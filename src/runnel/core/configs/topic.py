@@ -1,7 +1,8 @@
-"""Every topic config of Apache Kafka 4.3, with Kafka's default, type, limits and broker synonym, and one of our own.
+"""Every topic config of Apache Kafka 4.3, with Kafka's default, type, limits and broker synonym, and one of
+our own.
 
-Data only. `effective=False` marks what is accepted, stored and shown but changes nothing yet; docs/limits.md lists
-the same keys. A test compares this table with a running Apache Kafka.
+Data only. `effective=False` marks what is accepted, stored and shown but changes nothing yet; docs/limits.md
+lists the same keys. A test compares this table with a running Apache Kafka.
 """
 
 from runnel.core.configs.definitions import (
@@ -33,8 +34,8 @@ _DEFINITIONS = (
         "cleanup.policy",
         ConfigType.LIST,
         ("delete",),
-        "What happens to old segments: 'delete' drops them when the retention limits say so, 'compact' keeps the newest "
-        "value of each key; both may be given, and an empty list keeps everything.",
+        "What happens to old segments: 'delete' drops them when the retention limits say so, 'compact' keeps the "
+        "newest value of each key; both may be given, and an empty list keeps everything.",
         CLEANUP_POLICIES,
         "log.cleanup.policy",
     ),
@@ -82,14 +83,15 @@ _DEFINITIONS = (
         "How long a file that was dropped from the log stays on disk, renamed, before it is removed.",
         Range(0),
         "log.segment.delete.delay.ms",
+        effective=False,
     ),
     # ------------------------------------------------------------------ segments and indexes
     ConfigDefinition(
         "segment.bytes",
         ConfigType.INT,
         1 << 30,
-        "The size at which a segment file is closed and the next one begins. Retention drops whole segments, so smaller "
-        "ones follow the limits more closely.",
+        "The size at which a segment file is closed and the next one begins. Retention drops whole segments, so "
+        "smaller ones follow the limits more closely.",
         Range(1 << 20),
         "log.segment.bytes",
     ),
@@ -108,13 +110,13 @@ _DEFINITIONS = (
         "The most that is taken off segment.ms at random, so that many partitions do not roll in the same moment.",
         Range(0),
         "log.roll.jitter.ms",
-        effective=False,
     ),
     ConfigDefinition(
         "segment.index.bytes",
         ConfigType.INT,
         10 << 20,
-        "The largest size of a segment's offset index; a full index closes the segment. Runnel does not preallocate it.",
+        "The largest size of a segment's offset index; a full index closes the segment. Runnel does not preallocate "
+        "it.",
         Range(4),
         "log.index.size.max.bytes",
     ),
@@ -175,7 +177,8 @@ _DEFINITIONS = (
         "unclean.leader.election.enable",
         ConfigType.BOOLEAN,
         False,
-        "Whether a replica that is not in sync may become leader when no other is left, at the price of losing records.",
+        "Whether a replica that is not in sync may become leader when no other is left, at the price of losing "
+        "records.",
         None,
         "unclean.leader.election.enable",
         effective=False,
@@ -218,8 +221,8 @@ _DEFINITIONS = (
         "compression.type",
         ConfigType.STRING,
         "producer",
-        "The codec that batches are stored with. 'producer' keeps what the producer chose; Runnel stores every batch as "
-        "it came, whatever is set here.",
+        "The codec that batches are stored with. 'producer' keeps what the producer chose; Runnel stores every batch "
+        "as it came, whatever is set here.",
         COMPRESSION_TYPES,
         "compression.type",
         effective=False,
@@ -256,8 +259,8 @@ _DEFINITIONS = (
         "delete.retention.ms",
         ConfigType.LONG,
         _DAY_MS,
-        "On a compacted topic, how long a tombstone stays readable after compaction met it, so that a reader who began "
-        "at the start can still see the deletion.",
+        "On a compacted topic, how long a tombstone stays readable after compaction met it, so that a reader who "
+        "began at the start can still see the deletion.",
         Range(0),
         "log.cleaner.delete.retention.ms",
         effective=False,
@@ -302,7 +305,8 @@ _DEFINITIONS = (
         "follower.replication.throttled.replicas",
         ConfigType.LIST,
         (),
-        "The replicas whose incoming replication is throttled on the follower, as partition:broker pairs, or * for all.",
+        "The replicas whose incoming replication is throttled on the follower, as partition:broker pairs, or * for "
+        "all.",
         ReplicaList(),
         effective=False,
     ),

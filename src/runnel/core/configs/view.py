@@ -1,8 +1,8 @@
 """Which value wins, and what DescribeConfigs shows.
 
-In: the texts that were set, by source. Out: typed values by name, and rows with Kafka's sources and synonyms. The
-order is Kafka's: topic > this broker, dynamic > all brokers, dynamic > settings at start-up > default. Views are
-immutable; a change of configuration makes a new one.
+In: the texts that were set, by source. Out: typed values by name, and rows with Kafka's sources and synonyms.
+The order is Kafka's: topic > this broker, dynamic > all brokers, dynamic > settings at start-up > default.
+Views are immutable; a change of configuration makes a new one.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -91,8 +91,7 @@ class BrokerConfigView:
     def describe(self, names: Collection[str] | None = None) -> list[ConfigRow]:
         """The rows of one broker; all of them, or those named that exist."""
         return [
-            self._row(definition, self.synonyms(definition.name))
-            for definition in _selected(BROKER_CONFIGS, names)
+            self._row(definition, self.synonyms(definition.name)) for definition in _selected(BROKER_CONFIGS, names)
         ]
 
     def describe_default(self, names: Collection[str] | None = None) -> list[ConfigRow]:
@@ -109,8 +108,8 @@ class BrokerConfigView:
     def synonyms(self, name: str) -> tuple[ConfigSynonym, ...]:
         """Every place that sets this key, strongest first.
 
-        A key with coarser relatives (log.retention.ms, .minutes, .hours) lists those too, but only from its own first
-        entry on: what comes before is left out, exactly as Kafka does.
+        A key with coarser relatives (log.retention.ms, .minutes, .hours) lists those too, but only from its
+        own first entry on: what comes before is left out, exactly as Kafka does.
         """
         family = _FAMILY_OF.get(name, (name,))
         found = [
@@ -140,7 +139,8 @@ class BrokerConfigView:
         for member, factor in FAMILIES.get(topic.broker_synonym, ((topic.broker_synonym, 1),)):
             value = self._values[member]
             if value is not None:
-                return value * factor if isinstance(value, int) and factor != 1 else value
+                # A negative duration means no limit, in whatever unit.
+                return value * factor if isinstance(value, int) and factor != 1 and value > 0 else value
         return topic.default
 
 

@@ -1,8 +1,9 @@
 """Cluster metadata as a replayed log: decide → log → replay.
 
-Owns topics, partitions, brokers, dynamic configs, features and producer id blocks. Commands go in (`commands`),
-a `Decision` comes out: records to log and a reply per item (`machine`). Only `replay` changes the state, which
-readers see as an immutable `ClusterImage` (`image`). Records have Kafka's own encoding (`records`).
+Owns topics, partitions, brokers, dynamic configs, features and producer id blocks. Commands go in
+(`commands`), a `Decision` comes out: records to log and a reply per item (`machine`). Only `replay` changes
+the state, which readers see as an immutable `ClusterImage` (`image`). Records have Kafka's own encoding
+(`records`).
 
 Imports `runnel.wire` only; what a valid config is, is injected (`rules`).
 """
@@ -44,10 +45,10 @@ __all__ = [
     "ClusterLimits",
     "Command",
     "ConfigChange",
+    "ConfigJudge",
     "ConfigOperation",
     "ConfigOutcome",
     "ConfigResource",
-    "ConfigJudge",
     "CreatePartitions",
     "CreateTopics",
     "Decision",

@@ -1,7 +1,7 @@
 """Decisions about dynamic configs of topics and brokers: set, unset, append to lists, replace all.
 
-In: the image, the rules, a command. Out: ConfigRecords and an outcome per resource; a resource is changed as a whole or
-not at all. What a valid set of configs is, the injected rules say.
+In: the image, the judge, a command. Out: ConfigRecords and an outcome per resource; a resource is changed as a whole
+or not at all. What a valid set of configs is, the injected judge says.
 """
 
 from collections import Counter
@@ -18,128 +18,130 @@ from runnel.core.metadata.commands import (
     ResourceType,
 )
 from runnel.core.metadata.image import ClusterImage
+from runnel.core.metadata.names import check_topic_name
 from runnel.core.metadata.records import ConfigRecord, MetadataRecord
 from runnel.core.metadata.rules import ConfigJudge
 from runnel.wire.errors import ErrorCode, Refusal
 
 
 def alter_configs(
-    image: ClusterImage, rules: ConfigJudge, command: AlterConfigs | IncrementalAlterConfigs
+    image: ClusterImage, judge: ConfigJudge, command: AlterConfigs | IncrementalAlterConfigs
 ) -> Decision[tuple[ConfigOutcome, ...]]:
     """Both alter APIs: work out the overrides after the change, judge them, log the difference."""
-    counts = Counter(resource for resource, _ in command.resources)
+    replaces = isinstance(command, AlterConfigs)
+    resources = [(resource, _changes(changes)) for resource, changes in command.resources]
+    counts = Counter(resource for resource, _ in resources)
     records: list[MetadataRecord] = []
     outcomes = []
-    for resource, changes in command.resources:
+    for resource, changes in resources:
         try:
             if counts[resource] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            records += _altered(image, rules, resource, changes)
+            records += _altered(image, judge, resource, changes, replaces)
             outcomes.append(ConfigOutcome(resource))
         except Refusal as refusal:
             outcomes.append(ConfigOutcome(resource, refusal.code, refusal.message))
     return Decision([] if command.validate_only else records, tuple(outcomes))
 
 
+def _changes(changes: Sequence[ConfigChange] | Sequence[tuple[str, str | None]]) -> list[ConfigChange]:
+    """One shape for both APIs: to replace all overrides is to set each on an empty slate."""
+    return [
+        change if isinstance(change, ConfigChange) else ConfigChange(change[0], ConfigOperation.SET, change[1])
+        for change in changes
+    ]
+
+
 def _altered(
-    image: ClusterImage,
-    rules: ConfigJudge,
-    resource: ConfigResource,
-    changes: Sequence[ConfigChange] | Sequence[tuple[str, str | None]],
+    image: ClusterImage, judge: ConfigJudge, resource: ConfigResource, changes: list[ConfigChange], replaces: bool
 ) -> list[MetadataRecord]:
-    current = _current(image, resource)
-    repeated = [name for name, count in Counter(change[0] for change in changes).items() if count > 1]
-    if repeated:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {','.join(repeated)}")
-    wanted = _wanted(rules, resource, current, changes)
-    judge = rules.topic_refusal if resource.type == ResourceType.TOPIC else rules.broker_refusal
-    reason = judge(wanted)
-    if reason is not None:
-        raise Refusal(ErrorCode.INVALID_CONFIG, reason)
-    return _difference(resource, current, wanted)
-
-
-def _current(image: ClusterImage, resource: ConfigResource) -> Mapping[str, str]:
-    if resource.type == ResourceType.TOPIC:
-        topic = image.topic(resource.name)
-        if topic is None:
-            raise Refusal(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist."
-            )
-        return topic.configs
-    if resource.type == ResourceType.BROKER:
-        if resource.name and not _is_broker(image, resource.name):
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"There is no broker '{resource.name}'.")
-        return image.broker_configs.get(resource.name, {})
-    raise Refusal(ErrorCode.INVALID_REQUEST, f"Configs of resource type {resource.type} cannot be altered.")
-
-
-def _is_broker(image: ClusterImage, name: str) -> bool:
-    return name.isascii() and name.isdigit() and int(name) in image.brokers
-
-
-def _wanted(
-    rules: ConfigJudge,
-    resource: ConfigResource,
-    current: Mapping[str, str],
-    changes: Sequence[ConfigChange] | Sequence[tuple[str, str | None]],
-) -> dict[str, str]:
-    """The overrides after the change."""
-    wanted: dict[str, str] = {}
-    if (changes and isinstance(changes[0], ConfigChange)) or not changes:
-        wanted = dict(current)
+    target = _target(image, resource)
+    current = _overrides(image, target)
+    if len({change.name for change in changes}) < len(changes):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    wanted = {} if replaces else dict(current)
     for change in changes:
-        if isinstance(change, ConfigChange):
-            _apply(rules, resource, wanted, change)
-            continue
-        name, value = change
-        if value is None:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for {name}")
+        _apply(judge, target, wanted, change)
+    of_topic = target.type == ResourceType.TOPIC
+    reason = judge.topic_refusal(wanted) if of_topic else judge.broker_refusal(wanted)
+    if reason is not None:
+        raise Refusal(ErrorCode.INVALID_CONFIG if of_topic else ErrorCode.INVALID_REQUEST, reason)
+    return _difference(target, current, wanted)
+
+
+def _target(image: ClusterImage, resource: ConfigResource) -> ConfigResource:
+    """The resource as the log names it, if it is there: broker "01" is broker "1"."""
+    if resource.type == ResourceType.TOPIC:
+        _check_topic(image, resource.name)
+        return resource
+    if resource.type == ResourceType.BROKER:
+        return resource if resource.name == "" else ConfigResource(resource.type, str(_broker_id(image, resource.name)))
+    raise Refusal(
+        ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.type}: configs are of topics and brokers"
+    )
+
+
+def _check_topic(image: ClusterImage, name: str) -> None:
+    if name == "":
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_topic_name(name)
+    if image.topic(name) is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _broker_id(image: ClusterImage, name: str) -> int:
+    if not (name.isascii() and name.isdigit() and len(name) < 11):
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) not in image.brokers:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"There is no broker {name}.")
+    return int(name)
+
+
+def _overrides(image: ClusterImage, target: ConfigResource) -> Mapping[str, str]:
+    if target.type == ResourceType.TOPIC:
+        return image.topics[target.name].configs
+    return image.broker_configs.get(target.name, {})
+
+
+def _apply(judge: ConfigJudge, target: ConfigResource, wanted: dict[str, str], change: ConfigChange) -> None:
+    name, operation, value = change
+    if operation == ConfigOperation.DELETE:
+        wanted.pop(name, None)
+    elif value is None:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for {name}")
+    elif operation == ConfigOperation.SET:
         wanted[name] = value
-    return wanted
+    elif operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        wanted[name] = _edited_list(judge, target, wanted.get(name), change, _words(value))
+    else:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown config operation {operation}")
 
 
-def _apply(
-    rules: ConfigJudge, resource: ConfigResource, wanted: dict[str, str], change: ConfigChange
-) -> None:
-    if change.operation == ConfigOperation.DELETE:
-        wanted.pop(change.name, None)
-        return
-    if change.value is None:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for {change.name}")
-    if change.operation == ConfigOperation.SET:
-        wanted[change.name] = change.value
-        return
-    find_list = rules.topic_list if resource.type == ResourceType.TOPIC else rules.broker_list
-    default = find_list(change.name)
-    if change.operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Config operation {change.operation} is unknown.")
-    verb = ConfigOperation(change.operation).name
+def _edited_list(
+    judge: ConfigJudge, target: ConfigResource, current: str | None, change: ConfigChange, given: list[str]
+) -> str:
+    of_topic = target.type == ResourceType.TOPIC
+    default = judge.topic_list(change.name) if of_topic else judge.broker_list(change.name)
+    verb = ConfigOperation(change.operation)
     if default is None:
-        raise Refusal(
-            ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {change.name} because its type is not LIST."
-        )
-    words = _words(wanted[change.name]) if change.name in wanted else list(default)
-    given = _words(change.value)
-    if change.operation == ConfigOperation.APPEND:
+        message = f"Can't {verb.name} to key {change.name} because its type is not LIST."
+        raise Refusal(ErrorCode.INVALID_CONFIG, message)
+    words = list(default) if current is None else _words(current)
+    if verb is ConfigOperation.APPEND:
         words += [word for word in given if word not in words]
     else:
         words = [word for word in words if word not in given]
-    wanted[change.name] = ",".join(words)
+    return ",".join(words)
 
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _difference(
-    resource: ConfigResource, current: Mapping[str, str], wanted: Mapping[str, str]
-) -> list[MetadataRecord]:
-    removed = [
-        ConfigRecord(resource.type, resource.name, name, None) for name in current if name not in wanted
-    ]
+def _difference(target: ConfigResource, current: Mapping[str, str], wanted: Mapping[str, str]) -> list[MetadataRecord]:
+    removed = [ConfigRecord(target.type, target.name, name, None) for name in current if name not in wanted]
     changed = [
-        ConfigRecord(resource.type, resource.name, name, value)
+        ConfigRecord(target.type, target.name, name, value)
         for name, value in wanted.items()
         if current.get(name) != value
     ]

@@ -27,9 +27,9 @@ _PRODUCER_ID_MAX = 2**63 - 1
 def register_broker(image: ClusterImage, command: RegisterBroker) -> Decision[RegistrationOutcome]:
     """A broker joins, with an epoch above every one before.
 
-    After a stop in order nothing was lost and leader epochs stay as they are. After a crash, records that no replica
-    forced to disk may be gone, and their offsets will be given again: a new leader epoch lets consumers notice
-    (KIP-320) and marks where the new run of records begins.
+    After a stop in order nothing was lost and leader epochs stay as they are. After a crash, records that no
+    replica forced to disk may be gone, and their offsets will be given again: a new leader epoch lets
+    consumers notice (KIP-320) and marks where the new run of records begins.
     """
     epoch = 1 + max((broker.epoch for broker in image.brokers.values()), default=0)
     records: list[MetadataRecord] = [

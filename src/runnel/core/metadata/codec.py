@@ -1,8 +1,8 @@
 """The flexible field encodings of Kafka's metadata records, as small values that a table can name.
 
-A `Codec` is a pair: `write(out, value)` appends bytes, `read(buffer, position)` gives the value and the position
-after it. `fields_codec` makes one out of a table of fields. Lengths are checked against the bytes that remain;
-what does not fit is `Malformed`.
+A `Codec` is a pair: `write(out, value)` appends bytes, `read(buffer, position)` gives the value and the
+position after it. `fields_codec` makes one out of a table of fields. Lengths are checked against the bytes
+that remain; what does not fit is `Malformed`.
 """
 
 import struct
@@ -140,7 +140,8 @@ IDENTIFIER = Codec(_write_uuid, _read_uuid)
 
 
 def fields_codec(shape: Callable[..., Any], fields: Sequence[Field], version: int) -> Codec:
-    """The codec of an entity at one version: plain fields in order, then the tagged ones that differ from default.
+    """The codec of an entity at one version: plain fields in order, then the tagged ones that differ from
+    default.
 
     `shape` makes the entity from keyword arguments; its defaults stand for fields that were not written.
     """

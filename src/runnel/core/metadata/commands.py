@@ -1,8 +1,8 @@
 """What can be asked of the metadata machine, and what it answers.
 
-Commands go in; a `Decision` comes out: the records to log and one outcome per item, in the order of the request.
-An outcome carries Kafka's error code and a message; code NONE means that the item is done once its records are
-committed.
+Commands go in; a `Decision` comes out: the records to log and one outcome per item, in the order of the
+request. An outcome carries Kafka's error code and a message; code NONE means that the item is done once its
+records are committed.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,9 @@
 """From one image and a run of records to the next image.
 
-In: a `ClusterImage` and records, in log order. Out: the next image; the old one is untouched. Maps are copied once
-per draft and topics once per draft that touches them, so a run of n records costs O(n + size of the image).
-A record that does not fit the state before it means a damaged log or a bug of ours: `MetadataInconsistent`.
+In: a `ClusterImage` and records, in log order. Out: the next image; the old one is untouched. Maps are copied
+once per draft and topics once per draft that touches them, so a run of n records costs O(n + size of the
+image). A record that does not fit the state before it means a damaged log or a bug of ours:
+`MetadataInconsistent`.
 """
 
 from collections.abc import Callable, Iterable

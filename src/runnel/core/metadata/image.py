@@ -1,7 +1,7 @@
 """The cluster as readers see it: immutable values, replaced as a whole at each change.
 
-`ImageDraft` is how a new image comes about: it takes records one by one and gives the next image at the end, so
-that a batch of thousands of records copies the maps once.
+`ImageDraft` is how a new image comes about: it takes records one by one and gives the next image at the end,
+so that a batch of thousands of records copies the maps once.
 """
 
 from collections.abc import Mapping

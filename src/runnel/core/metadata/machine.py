@@ -1,8 +1,9 @@
 """The metadata state machine: decide → log → replay.
 
-`handle` decides: it reads the image and gives records and a reply, and changes nothing. The caller logs the records,
-waits until they are committed, calls `replay_all` with them, and only then sends the reply. `replay_all` is the one
-mutator, at run time and at restart alike. Neither the clock nor chance is read; both come in as arguments.
+`handle` decides: it reads the image and gives records and a reply, and changes nothing. The caller logs the
+records, waits until they are committed, calls `replay_all` with them, and only then sends the reply.
+`replay_all` is the one mutator, at run time and at restart alike. Neither the clock nor chance is read; both
+come in as arguments.
 """
 
 from collections.abc import Callable, Iterable

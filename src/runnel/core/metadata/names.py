@@ -13,7 +13,7 @@ def check_topic_name(name: str) -> None:
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
-        reason = "'.' or '..' is not allowed"
+        reason = f"'{name}' is not allowed"
     elif len(name) > NAME_LENGTH_MAX:
         reason = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
     elif not _LEGAL.fullmatch(name):

@@ -1,8 +1,8 @@
 """Where the replicas of new partitions go.
 
-In: the image and what the client asked for. Out: a replica list per partition, or a Refusal with Kafka's codes.
-Placement is round robin over the usable brokers from a start that the topic id picks; it needs no randomness
-of its own.
+In: the image and what the client asked for. Out: a replica list per partition, or a Refusal with Kafka's
+codes. Placement is round robin over the usable brokers from a start that the topic id picks; it needs no
+randomness of its own.
 """
 
 from collections.abc import Sequence
@@ -37,9 +37,7 @@ def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_fac
         raise _bad("The manual partition assignment includes an empty replica list.")
     for broker in replicas:
         if broker not in image.brokers:
-            raise _bad(
-                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
-            )
+            raise _bad(f"The manual partition assignment includes broker {broker}, but no such broker is registered.")
     if len(set(replicas)) != len(replicas):
         twice = next(broker for broker in replicas if replicas.count(broker) > 1)
         raise _bad(f"The manual partition assignment includes the broker {twice} more than once.")
@@ -55,9 +53,7 @@ def partition_record(image: ClusterImage, topic_id: UUID, index: int, replicas: 
     """A new partition, led by the first of its replicas that is up."""
     in_sync = tuple(broker for broker in replicas if not image.brokers[broker].fenced)
     if not in_sync:
-        raise _bad(
-            "All brokers specified in the manual partition assignment are fenced or in controlled shutdown."
-        )
+        raise _bad("All brokers specified in the manual partition assignment are fenced or in controlled shutdown.")
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,

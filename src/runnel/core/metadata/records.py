@@ -1,8 +1,8 @@
 """The records of the metadata log, with Apache Kafka's own encoding.
 
-In: a record value; out: its bytes (frame version, record id, record version as varints, then the flexible body), and
-back. Apache Kafka's dump tool reads what this writes (`--cluster-metadata-decoder`). Records are written at the newest
-version of Kafka 4.3 and read at any version up to it.
+In: a record value; out: its bytes (frame version, record id, record version as varints, then the flexible
+body), and back. Apache Kafka's dump tool reads what this writes (`--cluster-metadata-decoder`). Records are
+written at the newest version of Kafka 4.3 and read at any version up to it.
 """
 
 from dataclasses import dataclass
