@@ -66,7 +66,7 @@ class BrokerProcess:
         return self.work_dir / f"stderr.{self.starts}"
 
     def command(self) -> list[str]:
-        command = [sys.executable, "-m", "runnel.cli.main", "serve", "--data-dir", str(self.data_dir)]
+        command = [sys.executable, "-m", "runnel", "serve", "--data-dir", str(self.data_dir)]
         command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
         if self.settings:
             config_path = self.work_dir / "runnel.yaml"

@@ -93,6 +93,8 @@ class FetchService:
             if one.plan is not None:
                 total += one.plan.length
                 left -= one.plan.length
+                # A plan ends with its segment: more is there already, so waiting for more would be wrong.
+                ready = ready or one.plan.is_sealed
             elif one.reply.diverging_epoch is not None:
                 ready = True
             planned.append(one)

@@ -68,7 +68,7 @@ class Partitions:
         failed = self._failed.get((topic, index))
         if failed is not None:
             return failed
-        if not topic and topic_id != ZERO_UUID:
+        if not topic:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {topic}-{index} does not exist")
 

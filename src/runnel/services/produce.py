@@ -41,7 +41,7 @@ class ProduceService:
         self, partition: Partition, records: memoryview | None, acks: int, zstd_allowed: bool, now_ms: int
     ) -> Appended:
         """Append one batch; raises Refusal for what the producer did wrong or the disk cannot do."""
-        if records is None:
+        if not records:
             raise Refusal(ErrorCode.INVALID_RECORD, "the request carries no records for this partition")
         settings = partition.settings
         header = checked_header(records, settings.message_bytes_max, zstd_allowed)
@@ -58,7 +58,7 @@ class ProduceService:
         except LogOffline as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if not result.duplicate:
-            partition.appended(header.batch_length)
+            partition.appended(len(records))
         durable = None
         if (acks == -1 and settings.flush_on_acks_all) or log.unflushed_messages >= settings.flush_messages:
             durable = self._flusher.flushed(partition, result.last_offset + 1)
@@ -83,6 +83,8 @@ def checked_header(records: memoryview, size_max: int, zstd_allowed: bool) -> Ba
         raise Refusal(
             ErrorCode.MESSAGE_TOO_LARGE, f"batch of {size} bytes exceeds max.message.bytes={size_max} of the topic"
         )
+    if header.base_offset:
+        raise Refusal(ErrorCode.INVALID_RECORD, f"the batch claims base offset {header.base_offset}; it must be 0")
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
         raise Refusal(
             ErrorCode.INVALID_RECORD,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from runnel.storage.files import File
 from runnel.storage.scan import BATCH_LENGTH_MIN
-from runnel.storage.segment import Segment
+from runnel.storage.segment import NEVER, Segment
 from runnel.wire.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES
 from runnel.wire.errors import ErrorCode, Refusal
 
@@ -51,6 +51,11 @@ class ReadPlan:
     @property
     def is_empty(self) -> bool:
         return self.length == 0
+
+    @property
+    def is_sealed(self) -> bool:
+        """The segment is not the last one: there is more to read after it already."""
+        return self.segment.end_offset != NEVER
 
     @property
     def next_offset(self) -> int:

@@ -32,7 +32,7 @@ _encoders: dict[tuple[Direction, int, int], Encoder] = {}
 
 
 def decode_request(api_key: int, version: int, buffer: ReadBuffer, offset: int = 0) -> Struct:
-    """The request body at `offset`, which must end where the buffer ends."""
+    """The request body at `offset`."""
     return _decode("request", api_key, version, buffer, offset, REQUEST_ITEMS_MAX)
 
 
@@ -60,10 +60,9 @@ def _decode(
         message, position = decode(data, items_max)
     except (IndexError, StructError, UnicodeDecodeError) as error:
         raise Malformed(f"a {direction} of API {api_key} v{version} does not parse: {error}") from error
-    if position != len(data):
-        raise Malformed(
-            f"{len(data) - position} bytes are left after a {direction} of API {api_key} v{version}"
-        )
+    # Bytes that are left are ignored, as Kafka does: librdkafka appends three to its Metadata v13.
+    if position > len(data):
+        raise Malformed(f"a {direction} of API {api_key} v{version} is cut short")
     return message
 
 
