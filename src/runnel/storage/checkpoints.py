@@ -7,6 +7,7 @@ never an error here: the caller falls back to reading the log.
 from __future__ import annotations
 
 import base64
+import itertools
 import uuid
 from collections.abc import Mapping, Sequence
 
@@ -65,7 +66,7 @@ def decode_leader_epochs(data: bytes) -> list[tuple[int, int]] | None:
         entries = [(int(epoch), int(start_offset)) for epoch, start_offset in rows]
     except ValueError:
         return None
-    rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(entries, entries[1:], strict=False))
+    rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in itertools.pairwise(entries))
     return entries if rising else None
 
 

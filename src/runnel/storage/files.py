@@ -345,8 +345,11 @@ class MemoryFiles:
                     raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
                 if not create:
                     raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
-                content = folder[name] = MemoryContent()
+                content = folder[name] = self.make_content()
             return content
+
+    def make_content(self) -> MemoryContent:
+        return MemoryContent()
 
     def _entry(self, path: StrPath) -> tuple[dict[str, MemoryContent | None], str]:
         parent, name = os.path.split(os.path.abspath(path))

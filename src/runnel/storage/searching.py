@@ -98,7 +98,7 @@ def verify(log: Log) -> Iterator[Finding]:
 
 def _verify_indexes(segment: Segment) -> Iterator[Finding]:
     segment.load_indexes()
-    batches = {position: header for position, header in segment.headers(0)}
+    batches = dict(segment.headers(0))
     for relative_offset, position in segment.index:
         header = batches.get(position)
         if header is None or header.last_offset != segment.base_offset + relative_offset:
