@@ -74,7 +74,7 @@ class RunningBroker:
 
     def wait_until_answering(self) -> None:
         try:
-            bare_socket.wait_until_answering(self.bootstrap, READY_TIMEOUT_S)
+            bare_socket.wait_until_answering(self.bootstrap, READY_TIMEOUT_S, self.check_alive)
         except TimeoutError as problem:
             raise BrokerFailed(f"{self.name}: {problem}\n{self.log_tail()}") from problem
         self.check_alive()
@@ -82,7 +82,7 @@ class RunningBroker:
     def wait_for_first_ack(self, topic: str) -> float:
         """Seconds from the start of the process to the first acknowledged record."""
         try:
-            bare_socket.first_ack(self.bootstrap, topic, READY_TIMEOUT_S)
+            bare_socket.first_ack(self.bootstrap, topic, READY_TIMEOUT_S, self.check_alive)
         except TimeoutError as problem:
             raise BrokerFailed(f"{self.name}: {problem}\n{self.log_tail()}") from problem
         elapsed_s = time.perf_counter() - self.started_at_s

@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import crc32c
@@ -132,7 +133,7 @@ def check_produced(body: bytes, topic: str) -> None:
         raise BrokerNotReady(f"produce error {error}")
 
 
-def first_ack(bootstrap: str, topic: str, timeout_s: float) -> None:
+def first_ack(bootstrap: str, topic: str, timeout_s: float, check_alive: Callable[[], None]) -> None:
     """Return as soon as one record is acknowledged, trying again every few milliseconds until then."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -141,6 +142,7 @@ def first_ack(bootstrap: str, topic: str, timeout_s: float) -> None:
                 _produce_when_led(connection, topic, deadline)
             return
         except (OSError, BrokerNotReady) as problem:
+            check_alive()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no ack within {timeout_s:.0f} s: {problem}") from problem
             time.sleep(RETRY_S)
@@ -158,7 +160,7 @@ def _produce_when_led(connection: socket.socket, topic: str, deadline: float) ->
             time.sleep(RETRY_S)
 
 
-def wait_until_answering(bootstrap: str, timeout_s: float) -> None:
+def wait_until_answering(bootstrap: str, timeout_s: float, check_alive: Callable[[], None]) -> None:
     """Return when the broker answers a request at all."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -167,6 +169,7 @@ def wait_until_answering(bootstrap: str, timeout_s: float) -> None:
                 exchange(connection, api_versions_request())
             return
         except (OSError, BrokerNotReady) as problem:
+            check_alive()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no answer within {timeout_s:.0f} s: {problem}") from problem
             time.sleep(RETRY_S)

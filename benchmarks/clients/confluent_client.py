@@ -70,8 +70,10 @@ def produce(options: Options) -> dict[str, float]:
     partition = 0 if options.number("partitions", 1) == 1 else -1
     size_bytes = int(options.number("size", 100))
     producer.list_topics(options["topic"], 10)
+    send(producer, options, partition, payload(first, 0, size_bytes), deliveries)
+    finish(producer, deliveries, 1)  # connecting and getting a producer id are not throughput
     started = time.perf_counter()
-    for sequence in range(first, first + count):
+    for sequence in range(first + 1, first + count):
         send(producer, options, partition, payload(sequence, 0, size_bytes), deliveries)
         if not sequence & 1023:
             producer.poll(0)
