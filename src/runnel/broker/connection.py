@@ -40,12 +40,11 @@ work still to do before anything else on this connection may start."""
 class Slot:
     """A request in flight, in its place in the order of replies."""
 
-    __slots__ = ("done", "frame_bytes", "reply")
+    __slots__ = ("done", "reply")
 
-    def __init__(self, frame_bytes: int) -> None:
+    def __init__(self) -> None:
         self.done = False
         self.reply: Buffers | None = None
-        self.frame_bytes = frame_bytes
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -59,7 +58,9 @@ class Connection(asyncio.BufferedProtocol):
         "_frame_size",
         "_head",
         "_in_flight",
+        "_outgoing",
         "_reading_paused",
+        "_sending",
         "_tasks",
         "_unsent_bytes",
         "_writing_paused",
@@ -88,6 +89,8 @@ class Connection(asyncio.BufferedProtocol):
         self._in_flight: deque[Slot] = deque()
         self._exclusive = False
         self._draining = False
+        self._sending = False
+        self._outgoing: list[bytes | bytearray | memoryview] = []
         self._reading_paused = False
         self._writing_paused = False
         self._unsent_bytes = 0
@@ -146,6 +149,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, count: int) -> None:
         self.active_at = self.listener.clock_s
+        self._sending = True  # what is answered at once leaves below, in one piece
         try:
             if self._frame is not None:
                 self._frame_grew(count)
@@ -153,6 +157,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._parse(self.listener.scratch[:count])
         except Malformed as error:
             self.close(f"malformed request: {error}")
+        self._flush()
         if self.listener.requests.exhausted or self._reading_paused:
             self._update_reading()
 
@@ -248,19 +253,19 @@ class Connection(asyncio.BufferedProtocol):
             return
         if isinstance(outcome, list):
             if self._in_flight:
-                slot = Slot(0)
+                slot = Slot()
                 self._in_flight.append(slot)
                 self._complete(slot, outcome)
             else:
-                self.transport.writelines(outcome)
+                self._send(outcome)
         elif outcome is None:
             return
         elif isinstance(outcome, asyncio.Future):
-            slot = Slot(len(frame))
+            slot = Slot()
             self._in_flight.append(slot)
             outcome.add_done_callback(lambda future: self._parked_done(slot, future))
         else:
-            self._run(cast("Coroutine[Any, Any, Buffers | None]", outcome), len(frame))
+            self._run(cast("Coroutine[Any, Any, Buffers | None]", outcome))
 
     def _parked_done(self, slot: Slot, future: asyncio.Future[Buffers]) -> None:
         if future.cancelled():
@@ -271,9 +276,9 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._complete(slot, future.result())
 
-    def _run(self, work: Coroutine[Any, Any, Buffers | None], frame_bytes: int) -> None:
+    def _run(self, work: Coroutine[Any, Any, Buffers | None]) -> None:
         self._exclusive = True
-        slot = Slot(frame_bytes)
+        slot = Slot()
         self._in_flight.append(slot)
         if self._tasks is None:
             self._tasks = set()
@@ -303,8 +308,21 @@ class Connection(asyncio.BufferedProtocol):
         while in_flight and in_flight[0].done:
             head = in_flight.popleft()
             if head.reply is not None and not self.closing:
-                self.transport.writelines(head.reply)
+                self._send(head.reply)
         self._pump()
+
+    def _send(self, reply: Buffers) -> None:
+        """Gather the replies of one turn of the loop: one system call carries them all."""
+        self._outgoing += reply
+        if not self._sending:
+            self._sending = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._sending = False
+        if self._outgoing:
+            outgoing, self._outgoing = self._outgoing, []
+            self.transport.writelines(outgoing)
         if self._draining and self.is_idle and not self.closing:
             self.transport.close()
 
@@ -337,10 +355,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_idle(self) -> bool:
         """No request is being answered (a frame that is still arriving counts as idle: it may never end)."""
-        return not self._in_flight and not self._backlog
+        return not self._in_flight and not self._backlog and not self._outgoing
 
     def close(self, reason: str) -> None:
         if not self.closing:
             self.closing = True
             log.warning("closing connection from %s: %s", self.peer_host, reason)
+            self._flush()
             self.transport.close()

@@ -102,11 +102,13 @@ class Router:
         request = api.decode(header.api_key, header.api_version, frame, offset)
         denied = self.authorise(connection, api.access, request)
         answer = api.handle(Context(header, connection, self.node, denied), request)
-        if isinstance(answer, dict):
+        if type(answer) is list or answer is None:  # the hot path: bytes
+            return answer
+        if type(answer) is dict:
             return reply(header, answer)
-        if asyncio.iscoroutine(answer):
-            return _reply_later(header, answer)
-        return cast(Outcome, answer)
+        if isinstance(answer, asyncio.Future):
+            return answer
+        return _reply_later(header, cast("Coroutine[Any, Any, Any]", answer))
 
     def authorise(self, connection: Connection, access: Access, request: object) -> frozenset[str]:
         """The one place where permission is asked: the names that this principal may not touch."""
