@@ -17,6 +17,7 @@ from runnel.broker.router import Router
 from runnel.broker.settings import Settings
 from runnel.services.node import Node
 from runnel.storage.errors import StorageError
+from runnel.storage.files import Files
 
 log = logging.getLogger("runnel")
 
@@ -39,8 +40,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 class Application:
     """One broker. ``start`` → ``run_until_stopped``; ``stop`` may be called from a signal handler."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, files: Files | None = None) -> None:
         self.settings = settings
+        self._files = files
         self._stopping = asyncio.Event()
         descriptors = raise_descriptor_limit()
         self._log_handles_max = min(LOG_HANDLES_MAX, max(64, descriptors // 4))
@@ -48,7 +50,7 @@ class Application:
 
     async def start(self) -> tuple[str, int]:
         """Recover, listen, and answer the address on which clients are served."""
-        self.node = await Node.start(self.settings.data_dir, self.settings.configs, handles_max=self._log_handles_max)
+        self.node = await Node.start(self.settings.data_dir, self.settings.configs, self._log_handles_max, self._files)
         try:
             router = Router(APIS, self.node)
             self.listener = Listener(router, self._limits(), self.settings.advertise)

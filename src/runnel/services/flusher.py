@@ -56,6 +56,15 @@ class Flusher:
             partition.syncing = True
             self._loop.call_soon(self._begin, partition)
 
+    def sync_within(self, partition: Partition, delay_ms: int) -> None:
+        """flush.ms: begin a sync at the latest after this time."""
+        if partition.sync_timer is None:
+            partition.sync_timer = self._loop.call_later(delay_ms / 1000, self._timer_fired, partition)
+
+    def _timer_fired(self, partition: Partition) -> None:
+        partition.sync_timer = None
+        self.sync_soon(partition)
+
     def _begin(self, partition: Partition) -> None:
         job = None if partition.log.offline is not None else partition.log.sync_job()
         if job is None:

@@ -1,4 +1,4 @@
-"""What a broker does by itself, at intervals: retention, rolling by age, flush.ms, checkpoints, expiry of producers."""
+"""What a broker does by itself, at intervals: retention, rolling by age, checkpoints, expiry of producers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runnel.wire.errors import Refusal
 
 log = logging.getLogger("runnel.housekeeping")
 
-FLUSH_CHECK_MS = 100
+SEALED_CHECK_MS = 1000
 PARTITIONS_PER_TURN = 50
 """How many logs are looked at before the loop gets its turn again."""
 
@@ -30,7 +30,7 @@ class Housekeeping:
     def start(self) -> None:
         for name, work, interval in (
             ("retention", self.retain, lambda: self._configs.broker["log.retention.check.interval.ms"]),
-            ("flush", self.flush_due, lambda: FLUSH_CHECK_MS),
+            ("sync of sealed segments", self.sync_sealed, lambda: SEALED_CHECK_MS),
             ("checkpoint", self.checkpoint, lambda: self._configs.broker["log.flush.offset.checkpoint.interval.ms"]),
         ):
             self._tasks.append(asyncio.get_running_loop().create_task(_every(name, work, interval)))
@@ -62,13 +62,10 @@ class Housekeeping:
         if deleted:
             log.info("retention dropped %d segments of %s-%d", deleted, partition.topic, partition.index)
 
-    async def flush_due(self) -> None:
-        now = now_ms()
+    async def sync_sealed(self) -> None:
+        """As Kafka does: a segment that was sealed goes to disk, so that recovery never has to go behind it."""
         for partition in self._partitions.open_partitions.values():
-            first = partition.log.first_unflushed_ms
-            overdue = first is not None and now - first >= partition.settings.flush_ms
-            # As Kafka does: a segment that was just sealed goes to disk, so that recovery never has to go behind it.
-            if overdue or partition.log.sealed_unsynced:
+            if partition.log.sealed_unsynced:
                 self._flusher.sync_soon(partition)
 
     async def checkpoint(self) -> None:

@@ -26,9 +26,16 @@ Key = tuple[str, int]
 
 
 class LogStorage:
-    def __init__(self, data_dir: Path | None, node_id: int, cluster_id: str | None, handles_max: int) -> None:
-        """Take the data directory (None: memory); StorageError where it is another's."""
-        self._files: Files = MemoryFiles() if data_dir is None else OsFiles()
+    def __init__(
+        self,
+        data_dir: Path | None,
+        node_id: int,
+        cluster_id: str | None,
+        handles_max: int,
+        files: Files | None = None,
+    ) -> None:
+        """Take the data directory (None: memory); StorageError where it is another's. Tests bring their own files."""
+        self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles())
         self._handles = HandleCache(handles_max)
         self._directory = DataDirectory(MEMORY_PATH if data_dir is None else data_dir.absolute(), self._files)
         self._in_memory = data_dir is None

@@ -24,6 +24,7 @@ from runnel.services.producer_ids import ProducerIds
 from runnel.services.reply_cache import ReplyCache
 from runnel.services.topic_settings import log_config, partition_settings
 from runnel.services.topics import TopicService
+from runnel.storage.files import Files
 
 log = logging.getLogger("runnel.node")
 
@@ -54,10 +55,12 @@ class Node:
         self._housekeeping = Housekeeping(self.partitions, configs, flusher)
 
     @classmethod
-    async def start(cls, data_dir: Path | None, settings: Mapping[str, str], handles_max: int) -> Node:
+    async def start(
+        cls, data_dir: Path | None, settings: Mapping[str, str], handles_max: int, files: Files | None = None
+    ) -> Node:
         """Recover from the data directory (None: memory) and be ready to serve."""
         node_id = int(settings.get("node.id", DEFAULT_NODE_ID))
-        storage = LogStorage(data_dir, node_id, settings.get("cluster.id"), handles_max)
+        storage = LogStorage(data_dir, node_id, settings.get("cluster.id"), handles_max, files)
         try:
             node = cls(storage, ConfigService(storage.node_id, settings), Flusher())
             await node._join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -38,6 +39,7 @@ class Partition:
         "leader_epoch",
         "log",
         "settings",
+        "sync_timer",
         "sync_waits",
         "syncing",
         "topic",
@@ -59,6 +61,7 @@ class Partition:
         self.high_watermark = log.end_offset
         self.waiters: set[AppendWaiter] = set()
         self.sync_waits: list[SyncWait] = []
+        self.sync_timer: TimerHandle | None = None
         self.syncing = False
 
     def appended(self, size_bytes: int) -> None:

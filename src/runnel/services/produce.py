@@ -22,6 +22,8 @@ LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 ACKS = (0, 1, -1)
+LONGEST_FLUSH_MS = 365 * 24 * 3600 * 1000
+"""A longer flush.ms (Kafka's default is the largest long) means: leave it to the operating system."""
 
 
 class Appended(NamedTuple):
@@ -62,6 +64,8 @@ class ProduceService:
         durable = None
         if (acks == -1 and settings.flush_on_acks_all) or log.unflushed_messages >= settings.flush_messages:
             durable = self._flusher.flushed(partition, result.last_offset + 1)
+        elif settings.flush_ms < LONGEST_FLUSH_MS:
+            self._flusher.sync_within(partition, settings.flush_ms)
         return Appended(result.base_offset, append_time_ms, log.log_start_offset, durable)
 
 

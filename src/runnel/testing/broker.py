@@ -19,7 +19,8 @@ from typing import Any, Self, TypeVar
 
 from runnel.broker.app import Application, new_event_loop
 from runnel.broker.settings import Settings, load_settings
-from runnel.services.topics import NewTopicWanted
+from runnel.core.metadata import NewTopic
+from runnel.storage.files import Files
 from runnel.wire.errors import ErrorCode, Refusal
 
 START_TIMEOUT_S = 30
@@ -37,9 +38,12 @@ class Broker:
         *,
         listen: str = "127.0.0.1:0",
         configs: Mapping[str, str] | None = None,
+        files: Files | None = None,
     ) -> None:
+        """``files`` replaces the file layer, for example by ``runnel.testing.faults.FaultyFiles``."""
         place = {"memory": "true"} if data_dir is None else {"data-dir": str(data_dir)}
         self._settings: Settings = load_settings({**place, "listen": listen, **(configs or {})}, None, {})
+        self._files = files
         self._application: Application | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -87,7 +91,7 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """Make a topic and answer its name; Refusal where that is not possible."""
-        wanted = NewTopicWanted(name, partitions, configs=dict(configs or {}))
+        wanted = NewTopic(name, partitions, configs=dict(configs or {}))
         (result,) = self._call(self._running().node.topics.create([wanted], False))
         if result.code:
             raise Refusal(ErrorCode(result.code), result.message or "")
@@ -119,7 +123,7 @@ class Broker:
             runner.run(self._main(started))
 
     async def _main(self, started: threading.Event) -> None:
-        application = Application(self._settings)
+        application = Application(self._settings, self._files)
         try:
             self._address = await application.start()
         except BaseException as error:
