@@ -104,6 +104,12 @@ def new_topic(bootstrap: str, new_name: Callable[[], str]) -> Callable[..., str]
     return create
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    for broker in _brokers:
+        broker.forget_stderr()
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     outcome: Any = yield

@@ -51,6 +51,7 @@ class BrokerProcess:
         self.port = port
         self.host = "127.0.0.1"
         self.starts = 0
+        self._stderr_seen = 0
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -79,6 +80,7 @@ class BrokerProcess:
         """Start without waiting."""
         self.work_dir.mkdir(parents=True, exist_ok=True)
         self.starts += 1
+        self._stderr_seen = 0
         with self.stdout_path.open("wb") as stdout, self.stderr_path.open("wb") as stderr:
             self.process = subprocess.Popen(
                 self.command(), stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL
@@ -133,7 +135,14 @@ class BrokerProcess:
     def stderr_text(self, characters_max: int = 8000) -> str:
         if self.starts == 0 or not self.stderr_path.exists():
             return ""
-        return self.stderr_path.read_text(errors="replace")[-characters_max:]
+        with self.stderr_path.open(errors="replace") as written:
+            written.seek(self._stderr_seen)
+            return written.read()[-characters_max:]
+
+    def forget_stderr(self) -> None:
+        """What was written so far belongs to earlier tests."""
+        if self.starts and self.stderr_path.exists():
+            self._stderr_seen = self.stderr_path.stat().st_size
 
     def rss_bytes(self) -> int:
         rss: int = psutil.Process(self.running().pid).memory_info().rss
