@@ -52,6 +52,7 @@ def test_a_failed_fsync_is_never_acknowledged_and_takes_the_log_offline(files: F
 def test_acks_1_does_not_wait_for_the_disk(files: FaultyFiles) -> None:
     with Broker(files=files) as broker:
         broker.create_topic("t")
+        assert deliver(broker, "t", "1") is None  # opens the log, which syncs its new files
         files.fail("sync", error=errno.EIO, path_contains="t-0/000")
         assert deliver(broker, "t", "1") is None
 
@@ -60,6 +61,7 @@ def test_acks_1_does_not_wait_for_the_disk(files: FaultyFiles) -> None:
 def test_the_topic_decides_whether_acks_all_waits_for_the_disk(files: FaultyFiles, configs: dict[str, str]) -> None:
     with Broker(files=files) as broker:
         broker.create_topic("t", configs=configs)
+        assert deliver(broker, "t", "1") is None
         files.fail("sync", error=errno.EIO, path_contains="t-0/000")
         assert (deliver(broker, "t", "all") is None) is bool(configs)
 
@@ -67,8 +69,8 @@ def test_the_topic_decides_whether_acks_all_waits_for_the_disk(files: FaultyFile
 def test_flush_messages_makes_acks_1_wait_for_the_disk(files: FaultyFiles) -> None:
     with Broker(files=files) as broker:
         broker.create_topic("t", configs={"flush.messages": "2"})
-        files.fail("sync", error=errno.EIO, path_contains="t-0/000")
         assert deliver(broker, "t", "1") is None
+        files.fail("sync", error=errno.EIO, path_contains="t-0/000")
         error = deliver(broker, "t", "1")
         assert error is not None
         assert error.code() == KafkaError.KAFKA_STORAGE_ERROR
