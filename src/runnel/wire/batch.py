@@ -202,15 +202,19 @@ def _decode_record(data: bytes, at: int, header: BatchHeader) -> tuple[Record, i
     end = at + length
     if length < RECORD_BYTES_MIN - 1 or end > len(data):
         raise Malformed(f"a record claims {length} of {len(data) - at} bytes")
-    timestamp_delta, at = decode_varlong(
-        data, at + 1
-    )  # the byte skipped is the attributes, unused in magic 2
+    at += 1  # the attributes of a record, unused in magic 2
+    # Deltas and null keys mostly take one byte; the minimum length above makes these reads safe.
+    byte = data[at]
+    if byte < 128:
+        timestamp_delta, at = (byte >> 1) ^ -(byte & 1), at + 1
+    else:
+        timestamp_delta, at = decode_varlong(data, at)
     offset_delta, at = decode_varint(data, at)
     key, at = _decode_bytes(data, at, end)
     value, at = _decode_bytes(data, at, end)
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    if data[at : at + 1] == b"\0":
-        at += 1
+    if at == end - 1 and data[at] == 0:
+        at = end
     else:
         headers, at = _decode_headers(data, at, end)
     if at != end:
@@ -225,7 +229,7 @@ def _decode_record(data: bytes, at: int, header: BatchHeader) -> tuple[Record, i
 def _decode_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     length, at = decode_varint(data, at)
     if length < 0:
-        return None, at
+        return None, at  # Kafka reads any negative length as null
     following = at + length
     if following > end:
         raise Malformed("a key or value is longer than its record")

@@ -35,9 +35,7 @@ def compile_decoder(schema: EntitySchema) -> Decoder:
     target = emitter.entity(schema)
     emitter.line(f"return {target}, p")
     namespace = emitter.namespace
-    exec(
-        compile("\n".join(emitter.lines), f"<decoder of {schema.name} v{schema.version}>", "exec"), namespace
-    )
+    exec(compile("\n".join(emitter.lines), f"<decoder of {schema.name} v{schema.version}>", "exec"), namespace)
     decoder: Decoder = namespace["decode"]
     return decoder
 

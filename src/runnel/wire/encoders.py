@@ -31,9 +31,7 @@ def compile_encoder(schema: EntitySchema) -> Encoder:
     emitter.entity(schema, "m", "out")
     emitter.line("return out")
     namespace = emitter.namespace
-    exec(
-        compile("\n".join(emitter.lines), f"<encoder of {schema.name} v{schema.version}>", "exec"), namespace
-    )
+    exec(compile("\n".join(emitter.lines), f"<encoder of {schema.name} v{schema.version}>", "exec"), namespace)
     encoder: Encoder = namespace["encode"]
     return encoder
 
@@ -193,9 +191,7 @@ class _Emitter:
         self._array_items(field, flexible, value, out, count_writer)
         self.depth -= 1
 
-    def _array_items(
-        self, field: FieldSchema, flexible: bool, value: str, out: str, count_writer: str
-    ) -> None:
+    def _array_items(self, field: FieldSchema, flexible: bool, value: str, out: str, count_writer: str) -> None:
         count = self.fresh("n")
         self.line(f"{count} = len({value})")
         if flexible:

@@ -126,9 +126,7 @@ def _decode_legacy(version: int, view: memoryview, position: int) -> tuple[Fetch
     return request, position
 
 
-def _decode_partitions_legacy(
-    version: int, view: memoryview, position: int
-) -> tuple[list[FetchPartition], int]:
+def _decode_partitions_legacy(version: int, view: memoryview, position: int) -> tuple[list[FetchPartition], int]:
     layout = _PARTITION_V9 if version >= 9 else _PARTITION_V5 if version >= 5 else _PARTITION_V4
     count, position = checked_count(*read_legacy_count(view, position, layout.size))
     end = position + count * layout.size
@@ -193,9 +191,7 @@ def _decode_flexible(version: int, view: memoryview, position: int) -> tuple[Fet
     return request, position
 
 
-def _decode_partitions_flexible(
-    version: int, view: memoryview, position: int
-) -> tuple[list[FetchPartition], int]:
+def _decode_partitions_flexible(version: int, view: memoryview, position: int) -> tuple[list[FetchPartition], int]:
     count, position = checked_count(*read_compact_count(view, position, _PARTITION_V12.size + 1))
     unpack_from, size = _PARTITION_V12.unpack_from, _PARTITION_V12.size
     partitions = []

@@ -131,9 +131,7 @@ def _encode_flexible(
         out += topic_id.bytes if by_id else compact_string(name)
         out += compact_count(len(partitions))
         for reply in partitions:
-            index, error_code, high, stable, start, aborted, replica, records, diverging, leader, snapshot = (
-                reply
-            )
+            index, error_code, high, stable, start, aborted, replica, records, diverging, leader, snapshot = reply
             if aborted is None:
                 out += _NO_ABORTED_V12.pack(index, error_code, high, stable, start, replica)
             else:
@@ -246,9 +244,7 @@ def _decode_reply(version: int, view: memoryview, position: int) -> tuple[FetchP
     return reply, position
 
 
-def _decode_aborted(
-    flexible: bool, view: memoryview, position: int
-) -> tuple[list[tuple[int, int]] | None, int]:
+def _decode_aborted(flexible: bool, view: memoryview, position: int) -> tuple[list[tuple[int, int]] | None, int]:
     count, position = (read_compact_count if flexible else read_legacy_count)(view, position, _ABORTED.size)
     if count < 0:
         return None, position

@@ -63,7 +63,16 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
-    """A signed varint of at most 32 bits, and the position after it."""
+    """A signed varint of at most 32 bits, and the position after it. Most fit one byte or two."""
+    try:
+        low = buffer[position]
+        if low < 128:
+            return (low >> 1) ^ -(low & 1), position + 1
+        high = buffer[position + 1]
+    except IndexError:
+        raise Malformed("a varint is cut short") from None
+    if high < 128:
+        return ((low & 127 | high << 7) >> 1) ^ -(low & 1), position + 2
     value, position = _decode(buffer, position, UVARINT_BYTES_MAX, _MASK_32)
     return (value >> 1) ^ -(value & 1), position
 
