@@ -66,27 +66,23 @@ def _altered(
     reason = judge.topic_refusal(wanted) if of_topic else judge.broker_refusal(wanted)
     if reason is not None:
         raise Refusal(ErrorCode.INVALID_CONFIG if of_topic else ErrorCode.INVALID_REQUEST, reason)
+    # Last, as in Kafka: a config that could stand on no topic is told first.
+    if of_topic and target.name not in image.topics:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{target.name}' does not exist.")
     return _difference(target, current, wanted)
 
 
 def _target(image: ClusterImage, resource: ConfigResource) -> ConfigResource:
-    """The resource as the log names it, if it is there: broker "01" is broker "1"."""
-    if resource.type == ResourceType.TOPIC:
-        _check_topic(image, resource.name)
-        return resource
-    if resource.type == ResourceType.BROKER:
-        return resource if resource.name == "" else ConfigResource(resource.type, str(_broker_id(image, resource.name)))
-    raise Refusal(
-        ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.type}: configs are of topics and brokers"
-    )
-
-
-def _check_topic(image: ClusterImage, name: str) -> None:
+    """The resource as the log names it: broker "01" is broker "1"."""
+    kind, name = resource
+    if kind == ResourceType.BROKER:
+        return resource if name == "" else ConfigResource(kind, str(_broker_id(image, name)))
+    if kind != ResourceType.TOPIC:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}: configs are of topics and brokers")
     if name == "":
         raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_topic_name(name)
-    if image.topic(name) is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return resource
 
 
 def _broker_id(image: ClusterImage, name: str) -> int:
@@ -99,7 +95,8 @@ def _broker_id(image: ClusterImage, name: str) -> int:
 
 def _overrides(image: ClusterImage, target: ConfigResource) -> Mapping[str, str]:
     if target.type == ResourceType.TOPIC:
-        return image.topics[target.name].configs
+        topic = image.topic(target.name)
+        return topic.configs if topic else {}
     return image.broker_configs.get(target.name, {})
 
 

@@ -9,7 +9,7 @@ image). A record that does not fit the state before it means a damaged log or a 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from runnel.core.metadata.commands import ResourceType
@@ -30,6 +30,9 @@ from runnel.core.metadata.records import (
     UnregisterBrokerRecord,
 )
 from runnel.wire.types import BrokerId, LeaderEpoch
+
+
+Value = TypeVar("Value")
 
 
 class MetadataInconsistent(RuntimeError):
@@ -201,7 +204,7 @@ def _change_partition(draft: _Draft, record: PartitionChangeRecord) -> None:
     )
 
 
-def _changed(old: Any, new: Any) -> Any:
+def _changed(old: Value, new: Value | None) -> Value:
     return old if new is None else new
 
 

@@ -1,0 +1,198 @@
+"""A running Apache Kafka that takes the commands of our metadata machine, for tests that compare the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+from benchmarks.kafka_jars import KafkaUnavailable
+from benchmarks.peers import Kafka, free_port
+
+from harness.raw import RawConnection
+from java_tools import REPOSITORY  # puts the repository on the path, for `benchmarks`
+from runnel.core.metadata import (
+    AlterConfigs,
+    Command,
+    ConfigResource,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+)
+
+TIMEOUT_MS = 30_000
+LOOKS_MAX = 2_000
+__all__ = ["REPOSITORY", "Answer", "KafkaBeside", "running_kafka"]
+
+
+class Answer(NamedTuple):
+    """What Kafka said of one item of a request."""
+
+    key: object
+    code: int
+    partition_count: int = -1
+    replication_factor: int = -1
+
+
+class _SmallKafka(Kafka):
+    """Settings of the test's own, a small heap, and no Eligible Leader Replicas: Runnel does not have them, and they
+    change what Kafka shows and takes for min.insync.replicas."""
+
+    heap = ("-Xmx384M", "-XX:TieredStopAtLevel=1")
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def prepare(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._write_properties(folder, free_port(), free_port())
+        properties = folder / "server.properties"
+        with properties.open("a") as file:
+            file.writelines(f"{name}={value}\n" for name, value in self._settings.items())
+        arguments = ("--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(properties))
+        self._run("kafka.tools.StorageTool", "format", "--feature", "eligible.leader.replicas.version=0", *arguments)
+
+
+@contextmanager
+def running_kafka(folder: Path, settings: Mapping[str, str]) -> Iterator[KafkaBeside]:
+    """Skips where there is no Java or no Kafka."""
+    try:
+        kafka = _SmallKafka(settings)
+    except KafkaUnavailable as reason:
+        pytest.skip(str(reason))
+    kafka.prepare(folder)
+    with kafka.start(folder) as broker:
+        broker.wait_until_answering()
+        with RawConnection(broker.bootstrap) as connection:
+            yield KafkaBeside(connection)
+
+
+class KafkaBeside:
+    def __init__(self, connection: RawConnection) -> None:
+        self._connection = connection
+
+    def do(self, command: Command) -> list[Answer]:
+        """Send the command as the request that stands for it."""
+        return _SENDERS[type(command)](self._connection, command)
+
+    # Kafka's broker follows its controller with a delay, so what it shows is asked for until it is as expected; if it
+    # never is, the last answer comes back for the test to complain about.
+
+    def describe_until(self, resource: ConfigResource, expected: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The rows of DescribeConfigs by name, with synonyms."""
+        return _until(lambda: self.describe(resource), expected)
+
+    def partition_counts_until(self, expected: dict[str, int]) -> dict[str, int]:
+        return _until(self._partition_counts, lambda counts: counts == expected)
+
+    def describe(self, resource: ConfigResource) -> dict[str, Any]:
+        wanted = {"resource_type": resource.type, "resource_name": resource.name, "configuration_keys": None}
+        body = {"resources": [wanted], "include_synonyms": True}
+        (result,) = self._connection.request(32, 4, body).results
+        return {row.name: row for row in result.configs}
+
+    def _partition_counts(self) -> dict[str, int]:
+        reply = self._connection.request(3, 12, {"topics": None})
+        return {topic.name: len(topic.partitions) for topic in reply.topics}
+
+
+Seen = TypeVar("Seen")
+
+
+def _until(look: Callable[[], Seen], expected: Callable[[Seen], bool]) -> Seen:
+    for _ in range(LOOKS_MAX):
+        seen = look()
+        if expected(seen):
+            break
+    return seen
+
+
+def _create_topics(connection: RawConnection, command: CreateTopics) -> list[Answer]:
+    topics = [
+        {
+            "name": topic.name,
+            "num_partitions": topic.partitions,
+            "replication_factor": topic.replication_factor,
+            "assignments": [
+                {"partition_index": index, "broker_ids": list(replicas)} for index, replicas in topic.assignments
+            ],
+            "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
+        }
+        for topic in command.topics
+    ]
+    body = {"topics": topics, "timeout": TIMEOUT_MS, "validate_only": command.validate_only}
+    return [
+        Answer(topic.name, int(topic.error_code), topic.num_partitions, topic.replication_factor)
+        for topic in connection.request(19, 7, body).topics
+    ]
+
+
+def _delete_topics(connection: RawConnection, command: DeleteTopics) -> list[Answer]:
+    topics = [
+        {"name": key, "topic_id": None} if isinstance(key, str) else {"name": None, "topic_id": key}
+        for key in command.topics
+    ]
+    reply = connection.request(20, 6, {"topics": topics, "timeout": TIMEOUT_MS})
+    return [Answer(topic.name, int(topic.error_code)) for topic in reply.responses]
+
+
+def _create_partitions(connection: RawConnection, command: CreatePartitions) -> list[Answer]:
+    topics = [
+        {
+            "name": topic.name,
+            "count": topic.count,
+            "assignments": None
+            if topic.assignments is None
+            else [{"broker_ids": list(replicas)} for replicas in topic.assignments],
+        }
+        for topic in command.topics
+    ]
+    body = {"topics": topics, "timeout": TIMEOUT_MS, "validate_only": command.validate_only}
+    return [Answer(topic.name, int(topic.error_code)) for topic in connection.request(37, 3, body).results]
+
+
+def _alter_configs(connection: RawConnection, command: AlterConfigs) -> list[Answer]:
+    resources = [
+        {
+            "resource_type": resource.type,
+            "resource_name": resource.name,
+            "configs": [{"name": name, "value": value} for name, value in changes],
+        }
+        for resource, changes in command.resources
+    ]
+    body = {"resources": resources, "validate_only": command.validate_only}
+    return _config_answers(connection.request(33, 2, body))
+
+
+def _change_configs(connection: RawConnection, command: IncrementalAlterConfigs) -> list[Answer]:
+    resources = [
+        {
+            "resource_type": resource.type,
+            "resource_name": resource.name,
+            "configs": [
+                {"name": change.name, "config_operation": change.operation, "value": change.value} for change in changes
+            ],
+        }
+        for resource, changes in command.resources
+    ]
+    body = {"resources": resources, "validate_only": command.validate_only}
+    return _config_answers(connection.request(44, 1, body))
+
+
+def _config_answers(reply: Any) -> list[Answer]:
+    return [
+        Answer(ConfigResource(row.resource_type, row.resource_name), int(row.error_code)) for row in reply.responses
+    ]
+
+
+_SENDERS: dict[type, Callable[[RawConnection, Any], list[Answer]]] = {
+    CreateTopics: _create_topics,
+    DeleteTopics: _delete_topics,
+    CreatePartitions: _create_partitions,
+    AlterConfigs: _alter_configs,
+    IncrementalAlterConfigs: _change_configs,
+}
