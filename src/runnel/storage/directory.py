@@ -67,7 +67,8 @@ class DataDirectory:
 
     def lock(self) -> None:
         """Make the directory if needed and hold it for this process; DataDirInUse if another does."""
-        self.files.make_directory(self.path)
+        if self.files.make_directory(self.path):
+            self.files.sync_directory(self.path.parent)
         self._lock = self.files.lock(self.path)
 
     def unlock(self) -> None:

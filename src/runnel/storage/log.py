@@ -48,6 +48,8 @@ class LogConfig:
     flush_messages: int = UNLIMITED
     flush_ms: int = UNLIMITED
     producer_expiration_ms: int = 24 * 3600 * 1000
+    compacted: bool = False
+    """Gaps between offsets are legal, because compaction made them. Else recovery takes a gap for lost bytes."""
 
 
 class AppendResult(NamedTuple):
@@ -76,6 +78,7 @@ class Log:
         "is_new_directory",
         "log_start_offset",
         "offline",
+        "parent_unsynced",
         "path",
         "producers",
         "segments",
@@ -105,6 +108,8 @@ class Log:
         self.epochs = LeaderEpochs(self.path, files)
         self.hints: dict[int, tuple[Segment, int]] = {}
         self.is_new_directory = False
+        self.parent_unsynced = False
+        """The folder's own name may not be durable: this process made it, or one before that came to a bad end."""
         self._unsynced: list[Handle] = []
         self._names = 0
         self._names_synced = 0
@@ -133,6 +138,7 @@ class Log:
         is_new = files.make_directory(directory)
         log = cls(directory, config, files, handles, () if is_new else files.list(directory))
         log.is_new_directory = is_new
+        log.parent_unsynced = is_new or not clean
         recovery.load(log, topic_id, clean, now_ms, log_start_offset, recovery_point, salvage)
         return log
 
@@ -289,7 +295,6 @@ class Log:
         sealed.end_offset = start
         self._unsynced += (sealed.log, sealed.index.handle, sealed.time_index.handle)
         self.add_segment(segment)
-        self.snapshots.keep({segment.base_offset for segment in self.segments})
 
     def _roll_failed(self, error: OSError) -> NoReturn:
         """The active segment is still whole: with space again, the next append tries again."""
@@ -355,7 +360,7 @@ class Log:
                 open_files.append(handle.get())
         directories = []
         if self._names_synced != self._names:
-            directories = [self.path, str(self.directory.parent)] if self.is_new_directory else [self.path]
+            directories = [self.path, str(self.directory.parent)] if self.parent_unsynced else [self.path]
         self.first_unflushed_ms = None
         return SyncJob(
             self.files,
@@ -365,6 +370,7 @@ class Log:
             self.epochs.take_change(),
             target_offset=self.end_offset,
             names=self._names,
+            snapshot_offset=self.snapshots.offsets[-1] if self.snapshots.offsets else -1,
             segment=self.active,
         )
 
@@ -374,16 +380,23 @@ class Log:
             self.flushed_offset = job.target_offset
         if job.names > self._names_synced:
             self._names_synced = job.names
-            self.is_new_directory = False
+            self.parent_unsynced = False
         if len(job.handles) > 1:
             done = set(job.handles)
             self._unsynced = [handle for handle in self._unsynced if handle not in done]
             for handle in done:
                 handle.dirty = handle is self.active.log
+            self._remove_stale_snapshots(job.snapshot_offset)
         if self.first_unflushed_ms is None:
             self.active.log.dirty = False
         if job.segment is self.active:
             self.hints[job.target_offset] = (job.segment, job.position)
+
+    def _remove_stale_snapshots(self, durable_offset: int) -> None:
+        stale = self.snapshots.forget({segment.base_offset for segment in self.segments}, durable_offset)
+        for path in stale:
+            with contextlib.suppress(OSError):  # a leftover does no harm
+                self.files.remove(path)
 
     def sync_failed(self, error: BaseException) -> None:
         """The job has failed. The log stops: a second fsync could succeed without the bytes being there."""
@@ -408,7 +421,6 @@ class Log:
             self._unsynced += (active.index.handle, active.time_index.handle)
         if self.end_offset not in self.snapshots.offsets and self.size_bytes:
             self.write_snapshot()
-            self.snapshots.keep({segment.base_offset for segment in self.segments})
         job = self.sync_job()
         if job is not None:
             try:

@@ -48,7 +48,7 @@ def load(
     _remove_leftovers(log, names)
     _find_segments(log, names, log_start_offset or 0, now_ms)
     epochs_known = log.epochs.load()
-    scanned = not (clean and _take_end(log))
+    scanned = not ((clean or log.is_new_directory) and _take_end(log))
     if scanned:
         # After a clean stop every byte was on disk: damage is never just an unfinished write.
         _recover(log, NEVER if clean else recovery_point or 0, salvage)
@@ -81,8 +81,11 @@ def _check_topic_id(log: Log, topic_id: uuid.UUID, names: list[str]) -> None:
 
 
 def _remove_leftovers(log: Log, names: list[str]) -> None:
+    logs = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
     for name in names:
-        if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
+        stem, dot, suffix = name.partition(".")
+        orphan = dot + suffix in SEGMENT_SUFFIXES and stem not in logs
+        if orphan or name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
             with contextlib.suppress(FileNotFoundError):
                 log.files.remove(f"{log.path}/{name}")
 
@@ -140,6 +143,7 @@ def _recover(log: Log, recovery_point: int, salvage: bool) -> None:
         if segment.base_offset <= recovery_point:
             first = number
     log.epochs.truncate_end(log.segments[first].base_offset)
+    log.snapshots.delete_damaged(log.segments[first].base_offset)
     for number in range(first, len(log.segments)):
         segment = log.segments[number]
         if not _scan(log, segment, number, recovery_point, salvage):
@@ -153,14 +157,17 @@ def _scan(log: Log, segment: Segment, number: int, recovery_point: int, salvage:
     size = segment.size_bytes
     segment.start_rebuild()
     segment.index_interval_bytes = log.config.index_interval_bytes
-    scanner = Scanner(segment.log.get(), 0, size, segment.base_offset, verify=True)
+    contiguous = not log.config.compacted
+    scanner = Scanner(segment.log.get(), 0, size, segment.base_offset, verify=True, contiguous=contiguous)
     for _, header in scanner:
         segment.note(header.size_bytes, header.last_offset, header.max_timestamp)
         log.epochs.note(header.leader_epoch, header.base_offset)
     log.end_offset = scanner.expected_offset
     log.note_unsynced((segment.log, segment.index.handle, segment.time_index.handle))
-    if scanner.problem is None and scanner.expected_offset > segment.end_offset:
-        scanner.problem = f"offsets reach into the next segment, which starts at {segment.end_offset}"
+    if scanner.problem is None and segment is not log.active:
+        gap = segment.end_offset - scanner.expected_offset
+        if gap < 0 or (gap and contiguous):
+            scanner.problem = f"the next segment starts at offset {segment.end_offset}"
     if scanner.problem is None:
         if segment is not log.active:
             segment.seal()
@@ -238,7 +245,6 @@ def reload_producers(log: Log, now_ms: int) -> None:
 def _make_durable(log: Log) -> None:
     """What was found may be in the page cache only; from here on it counts as flushed."""
     log.write_snapshot()
-    log.snapshots.keep({segment.base_offset for segment in log.segments})
     job = log.sync_job()
     if job is not None:
         job.run()

@@ -25,7 +25,8 @@ UNKNOWN_OFFSET = -1
 class Scanner:
     """Iterate once; then `position` is the end of the last good batch and `problem` says why it ended there.
 
-    `problem` is None when the range was walked to its end.
+    `problem` is None when the range was walked to its end. Gaps between offsets are a problem if `contiguous`: only
+    compaction makes them.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class Scanner:
         expected_offset: int = UNKNOWN_OFFSET,
         *,
         verify: bool = False,
+        contiguous: bool = False,
         chunk_bytes: int | None = None,
     ) -> None:
         self._file = file
         self._end = end
         self._verify = verify
+        self._contiguous = contiguous
         self._chunk_bytes = chunk_bytes or (VERIFY_CHUNK_BYTES if verify else HEADERS_CHUNK_BYTES)
         self.position = start
         self.expected_offset = expected_offset
@@ -101,6 +104,8 @@ class Scanner:
             return None
         if header.base_offset < self.expected_offset:
             return f"offset {header.base_offset} follows {self.expected_offset - 1}"
+        if self._contiguous:
+            return f"offset {header.base_offset} stands where {self.expected_offset} was expected"
         return self._gap_problem(header, following)
 
     def _gap_problem(self, header: BatchHeader, following: int) -> str | None:

@@ -82,14 +82,15 @@ def _largest_since(log: Log, start: int) -> tuple[int, int, int] | None:
 
 def verify(log: Log) -> Iterator[Finding]:
     expected = log.segments[0].base_offset
+    contiguous = not log.config.compacted
     for segment in log.segments:
-        if segment.base_offset != expected:
+        if segment.base_offset < expected or (contiguous and segment.base_offset > expected):
             problem = f"the segment before it ends at offset {expected}"
             yield Finding(segment.log.path, 0, segment.base_offset, problem)
-        scanner = Scanner(segment.log.get(), 0, segment.size_bytes, segment.base_offset, verify=True)
-        for position, header in scanner:
-            if header.base_offset < segment.base_offset:
-                yield Finding(segment.log.path, position, header.base_offset, "offset is below the segment's")
+        file, size, start = segment.log.get(), segment.size_bytes, segment.base_offset
+        scanner = Scanner(file, 0, size, start, verify=True, contiguous=contiguous)
+        for _ in scanner:
+            pass
         if scanner.problem is not None:
             yield Finding(segment.log.path, scanner.position, scanner.expected_offset, scanner.problem)
         expected = scanner.expected_offset

@@ -162,7 +162,7 @@ class ProducerSnapshots:
 
     def write(self, producers: ProducerStates, end_offset: int) -> None:
         """Both files, not yet durable: a torn one is found by its checksum."""
-        if any(entry.batches[:-1] for _, entry in producers):
+        if len(producers):
             data = encode_producers(producers, end_offset)
             self._files.write_bytes(self.path(end_offset, PRODUCERS_SUFFIX), data)
         else:
@@ -191,6 +191,10 @@ class ProducerSnapshots:
         producers.load(())
         return first_offset
 
+    def is_complete(self, offset: int) -> bool:
+        """Whether there is a good snapshot at `offset` that holds all five batches of each producer."""
+        return offset in self.offsets and self._complete(offset) is not None
+
     def _complete(self, offset: int) -> Entries | None:
         data = self._read(self.path(offset, PRODUCERS_SUFFIX))
         if data is not None:
@@ -208,10 +212,20 @@ class ProducerSnapshots:
         except FileNotFoundError:
             return None
 
-    def keep(self, segment_offsets: Container[int]) -> None:
-        """Delete all but those at the start of a segment and the newest, which outlives every segment."""
-        for offset in self.offsets[:-1]:
-            if offset not in segment_offsets:
+    def forget(self, segment_offsets: Container[int], durable_offset: int) -> list[str]:
+        """Files that are no longer needed: neither at the start of a segment nor the newest that is surely durable.
+
+        They may be removed only when the one at `durable_offset` has been fsynced.
+        """
+        stale = [offset for offset in self.offsets if offset < durable_offset and offset not in segment_offsets]
+        self.offsets = [offset for offset in self.offsets if offset not in stale]
+        return [path for offset in stale for path in self.paths(offset)]
+
+    def delete_damaged(self, first_offset: int) -> None:
+        """After an unclean stop: those from `first_offset` on may be torn, and must not pass for good ones later."""
+        for offset in [offset for offset in self.offsets if offset >= first_offset]:
+            data = self._read(self.path(offset, PRODUCERS_SUFFIX))
+            if self._kafka(offset) is None or (data is not None and decode_producers(data, offset) is None):
                 self._delete(offset)
 
     def delete_after(self, end_offset: int) -> bool:

@@ -27,6 +27,7 @@ class SyncJob:
         "names",
         "position",
         "segment",
+        "snapshot_offset",
         "target_offset",
     )
 
@@ -40,6 +41,7 @@ class SyncJob:
         *,
         target_offset: int,
         names: int,
+        snapshot_offset: int,
         segment: Segment,
     ) -> None:
         self._tree = tree
@@ -49,6 +51,7 @@ class SyncJob:
         self.handles = handles
         self.target_offset = target_offset
         self.names = names
+        self.snapshot_offset = snapshot_offset
         self.segment = segment
         self.position = segment.size_bytes
 

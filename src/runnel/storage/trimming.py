@@ -88,21 +88,31 @@ def _remove_first(log: Log, count: int, defer_removal: bool) -> None:
     """The caller leaves at least one segment."""
     removed, kept = log.segments[:count], log.segments[count:]
     first = kept[0].base_offset
-    if not log.snapshots.offsets or log.snapshots.offsets[-1] < first:
-        log.write_snapshot()
+    keep = _stand_in(log, first, kept)
     log.segments = kept
     log.size_bytes -= sum(segment.size_bytes for segment in removed)
     log.log_start_offset = max(log.log_start_offset, first)
     log.epochs.truncate_start(log.log_start_offset)
     log.hints = {}
-    job = RemovalJob(log.files, log.path, log.snapshots.paths(log.snapshots.offsets[-1]), _paths(removed))
+    stale = log.snapshots.forget({segment.base_offset for segment in kept}, first)
+    job = RemovalJob(log.files, log.path, keep, [*_paths(removed), *stale])
     for segment in removed:
         segment.release()
-    log.snapshots.keep({segment.base_offset for segment in kept})
     if defer_removal:
         log.defer(job)
     else:
         _run(log, job)
+
+
+def _stand_in(log: Log, first: int, kept: list[Segment]) -> list[str]:
+    """Files that must be durable before the segments below `first` go: what is known of producers must outlive them.
+
+    The snapshot at `first` fits whatever else a power loss takes. A later one only fits a log that reaches so far.
+    """
+    if log.snapshots.is_complete(first):
+        return log.snapshots.paths(first)
+    log.write_snapshot()
+    return [*log.snapshots.paths(log.end_offset), *(segment.log.path for segment in kept)]
 
 
 def _paths(segments: list[Segment]) -> list[str]:
