@@ -36,6 +36,9 @@ Outcome: TypeAlias = "Buffers | asyncio.Future[Buffers] | Coroutine[Any, Any, Bu
 """What handling a request gives: the reply, nothing to reply, a reply that is parked (later Produces may start), or
 work still to do before anything else on this connection may start."""
 
+_outliving: set[asyncio.Task[None]] = set()
+"""Produces that are carried out even if their connection is lost meanwhile."""
+
 
 class Slot:
     """A request in flight, in its place in the order of replies."""
@@ -265,7 +268,8 @@ class Connection(asyncio.BufferedProtocol):
             self._in_flight.append(slot)
             outcome.add_done_callback(lambda future: self._parked_done(slot, future))
         else:
-            self._run(cast("Coroutine[Any, Any, Buffers | None]", outcome))
+            must_finish = frame[0] == 0 and frame[1] == ApiKey.PRODUCE
+            self._run(cast("Coroutine[Any, Any, Buffers | None]", outcome), must_finish=must_finish)
 
     def _parked_done(self, slot: Slot, future: asyncio.Future[Buffers]) -> None:
         if future.cancelled():
@@ -276,13 +280,18 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._complete(slot, future.result())
 
-    def _run(self, work: Coroutine[Any, Any, Buffers | None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, Buffers | None], *, must_finish: bool) -> None:
+        """``must_finish``: a producer with acks=0 may close as soon as it has sent, and its records still count."""
         self._exclusive = True
         slot = Slot()
         self._in_flight.append(slot)
         if self._tasks is None:
             self._tasks = set()
         task = asyncio.get_running_loop().create_task(self._finish(slot, work))
+        if must_finish:
+            _outliving.add(task)
+            task.add_done_callback(_outliving.discard)
+            return
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
