@@ -158,6 +158,12 @@ def test_a_broker_holds_only_so_many_partitions() -> None:
     assert create(cluster, NewTopic("b", 2))[0].code is ErrorCode.NONE
 
 
+def test_the_topics_of_one_request_share_the_room_that_is_left() -> None:
+    cluster = Cluster(limits=ClusterLimits(partitions_per_broker_max=5))
+    outcomes = create(cluster, NewTopic("a", 3), NewTopic("b", 3), NewTopic("c", 2))
+    assert [outcome.code for outcome in outcomes] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
+
+
 # ------------------------------------------------------------------------------------------------ delete
 
 

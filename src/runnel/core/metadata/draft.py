@@ -31,7 +31,6 @@ from runnel.core.metadata.records import (
 )
 from runnel.wire.types import BrokerId, LeaderEpoch
 
-
 Value = TypeVar("Value")
 
 
