@@ -48,6 +48,9 @@ layers: $(VENV)/.dev ## import-linter: imports point downwards only
 docs: $(VENV)/.core ## rewrite the pages that are made from tables
 	@$(BIN)/python tools/configuration_page.py
 
+bench: $(VENV)/.dev ## measure against Apache Kafka, about 25 minutes (ROWS=startup,latency for a part)
+	@$(BIN)/python -m benchmarks --write $(if $(ROWS),--only $(ROWS)) $(ARGS)
+
 clean: ## remove the environment, caches and ./runnel-data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache runnel-data
 	find . -name __pycache__ -prune -exec rm -rf {} +
