@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ class Flusher:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="runnel-fsync")
         self._loop = asyncio.get_running_loop()
+        self._running = 0
+        self._queue: deque[Partition] = deque()
 
     def flushed(self, partition: Partition, offset: int) -> asyncio.Future[None]:
         """A future that is done when everything below ``offset`` is on disk."""
@@ -66,20 +69,36 @@ class Flusher:
         self.sync_soon(partition)
 
     def _begin(self, partition: Partition) -> None:
-        job = None if partition.log.offline is not None else partition.log.sync_job()
+        """Start a sync when a thread is free: a job holds files open, so jobs must not pile up."""
+        if self._running >= SYNC_THREADS:
+            self._queue.append(partition)
+            return
+        try:
+            job = None if partition.log.offline is not None else partition.log.sync_job()
+        except OSError as error:  # a file of the log cannot even be opened
+            self._failed(partition, error)
+            return
         if job is None:
             self._settle(partition)
             return
+        self._running += 1
         work = self._loop.run_in_executor(self._threads, job.run)
         work.add_done_callback(lambda done: self._finished(partition, job, done))
 
     def _finished(self, partition: Partition, job: SyncJob, done: asyncio.Future[None]) -> None:
+        self._running -= 1
         error = done.exception()
         if error is None:
             partition.log.synced(job)
+            self._settle(partition)
         else:
-            log.error("fsync of %s-%d failed: %s", partition.topic, partition.index, error)
-            partition.log.sync_failed(error)
+            self._failed(partition, error)
+        while self._queue and self._running < SYNC_THREADS:
+            self._begin(self._queue.popleft())
+
+    def _failed(self, partition: Partition, error: BaseException) -> None:
+        log.error("%s-%d goes offline, its fsync failed: %s", partition.topic, partition.index, error)
+        partition.log.sync_failed(error)
         self._settle(partition)
 
     def _settle(self, partition: Partition) -> None:
