@@ -61,11 +61,16 @@ class World:
             self.sync(log)
         elif choice < 0.90:
             self.recovery_point = log.flushed_offset
-        elif choice < 0.95:
-            log.enforce_retention(2000, defer_removal=False)
-            self.log_start_offset = log.log_start_offset
+        elif choice < 0.94:
+            log.enforce_retention(2000, defer_removal=random.random() < 0.5)
+        elif choice < 0.96:
+            log.trim_prefix(random.randint(log.log_start_offset, log.end_offset))
+        elif choice < 0.98:
+            while (job := log.removal_job()) is not None:
+                job.run()
         else:
             log.roll(1000)
+        self.log_start_offset = log.log_start_offset
 
     def check(self, log: Log) -> None:
         """Nothing acknowledged is lost or changed; what is left is a gapless run of what was appended."""
@@ -75,7 +80,7 @@ class World:
         for header in read_headers(log, expected):
             assert header.base_offset == expected or expected == log.log_start_offset > header.base_offset
             expected = header.next_offset
-            plan = log.plan_read(header.base_offset, 1)
+            plan = log.plan_read(max(header.base_offset, log.log_start_offset), 1)
             assert plan.read() == self.payloads[header.base_offset]
         assert expected == log.end_offset
         assert list(log.verify()) == []

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 
 PARTITION_METADATA_NAME = "partition.metadata"
 LEADER_EPOCHS_NAME = "leader-epoch-checkpoint"
+FIRST_SEGMENT_NAME = "first-segment-checkpoint"
+"""Runnel's own: the base offset of the oldest segment that was not deleted."""
 
 
 def encode_topic_id(topic_id: uuid.UUID) -> str:
@@ -52,6 +54,17 @@ def _decode_rows(data: bytes, columns: int) -> list[list[str]] | None:
     if len(rows) != int(lines[1]) or any(len(row) != columns for row in rows):
         return None
     return rows
+
+
+def encode_first_segment(base_offset: int) -> bytes:
+    return _encode_rows([str(base_offset)])
+
+
+def decode_first_segment(data: bytes) -> int | None:
+    rows = _decode_rows(data, 1)
+    if rows is None or len(rows) != 1 or not rows[0][0].isdigit():
+        return None
+    return int(rows[0][0])
 
 
 def encode_leader_epochs(entries: Sequence[tuple[int, int]]) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import threading
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
@@ -81,6 +82,7 @@ class Log:
         "parent_unsynced",
         "path",
         "producers",
+        "removal_lock",
         "segments",
         "size_bytes",
         "snapshots",
@@ -114,6 +116,7 @@ class Log:
         self._names = 0
         self._names_synced = 0
         self._removals: list[RemovalJob] = []
+        self.removal_lock = threading.Lock()
 
     @classmethod
     def open(
@@ -464,9 +467,12 @@ class Log:
 
     # --- shortening --------------------------------------------------------------------------------------------
 
-    def trim_prefix(self, new_log_start_offset: int) -> None:
-        """DeleteRecords: nothing below is readable any more; segments wholly below are deleted."""
-        trimming.trim_prefix(self, new_log_start_offset)
+    def trim_prefix(self, new_log_start_offset: int, *, defer_removal: bool = False) -> None:
+        """DeleteRecords: nothing below is readable any more; segments wholly below are deleted.
+
+        Blocks unless removal is deferred. That the log starts in the middle of a segment is the caller's to remember.
+        """
+        trimming.trim_prefix(self, new_log_start_offset, defer_removal)
 
     def enforce_retention(self, now_ms: int, *, high_watermark: int | None = None, defer_removal: bool = False) -> int:
         """Delete segments beyond retention.ms and retention.bytes; how many. Blocks unless removal is deferred."""

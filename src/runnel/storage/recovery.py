@@ -13,6 +13,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from runnel.storage.checkpoints import (
+    FIRST_SEGMENT_NAME,
     PARTITION_METADATA_NAME,
     decode_partition_metadata,
     encode_partition_metadata,
@@ -22,6 +23,7 @@ from runnel.storage.errors import LogCorrupt, TopicIdMismatch
 from runnel.storage.files import TEMPORARY_SUFFIX
 from runnel.storage.scan import HEADERS_CHUNK_BYTES, Scanner, find_intact_batch
 from runnel.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, NEVER, SEGMENT_SUFFIXES, Segment
+from runnel.storage.syncing import read_first_segment
 from runnel.storage.trimming import restart_at
 
 if TYPE_CHECKING:
@@ -46,7 +48,9 @@ def load(
     names = [] if log.is_new_directory else log.files.list(log.directory)
     _check_topic_id(log, topic_id, names)
     _remove_leftovers(log, names)
-    _find_segments(log, names, log_start_offset or 0, now_ms)
+    first_segment = read_first_segment(log.files, log.path) if FIRST_SEGMENT_NAME in names else None
+    _find_segments(log, names, max(log_start_offset or 0, first_segment or 0), now_ms)
+    _remove_deleted(log, first_segment or 0)
     epochs_known = log.epochs.load()
     scanned = not ((clean or log.is_new_directory) and _take_end(log))
     if scanned:
@@ -105,6 +109,16 @@ def _find_segments(log: Log, names: list[str], first_offset: int, now_ms: int) -
         log.add_segment(segment)
     log.active = log.segments[-1]
     log.size_bytes = sum(segment.size_bytes for segment in log.segments)
+
+
+def _remove_deleted(log: Log, first_segment: int) -> None:
+    """Segments whose deletion a crash has cut short; some of their files may be back, others not."""
+    while len(log.segments) > 1 and log.segments[0].end_offset <= first_segment:
+        segment = log.segments.pop(0)
+        log.size_bytes -= segment.size_bytes
+        for suffix in SEGMENT_SUFFIXES:
+            with contextlib.suppress(FileNotFoundError):
+                log.files.remove(segment.path(suffix))
 
 
 def _take_end(log: Log) -> bool:

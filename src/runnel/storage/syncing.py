@@ -8,8 +8,10 @@ the kernel may have dropped the dirty pages and will report success).
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Sequence
 
+from runnel.storage.checkpoints import FIRST_SEGMENT_NAME, decode_first_segment, encode_first_segment
 from runnel.storage.files import File, Files
 from runnel.storage.handles import Handle
 from runnel.storage.segment import DELETED_SUFFIX, Segment
@@ -66,18 +68,42 @@ class SyncJob:
             self._tree.sync_directory(directory)
 
 
+def read_first_segment(tree: Files, directory: str) -> int | None:
+    """Segments wholly below this offset were deleted. None if nothing was, or the file is damaged."""
+    try:
+        return decode_first_segment(tree.read_bytes(f"{directory}/{FIRST_SEGMENT_NAME}"))
+    except FileNotFoundError:
+        return None
+
+
+def write_first_segment(tree: Files, directory: str, base_offset: int) -> None:
+    tree.write_atomic(f"{directory}/{FIRST_SEGMENT_NAME}", encode_first_segment(base_offset), sync=True)
+
+
 class RemovalJob:
     """Deletes the files of segments that the log has let go of. Run it in any one thread.
 
     The producer snapshot that stands in for them must be durable before their bytes go, or a power loss would
-    forget which batches were already taken.
+    forget which batches were already taken. And so must the fact that they were deleted on purpose: files can come
+    back after a power loss, and a gap between those that did and those that did not looks like lost bytes.
     """
 
-    __slots__ = ("_directory", "_keep", "_paths", "_tree")
+    __slots__ = ("_directory", "_first_offset", "_keep", "_lock", "_paths", "_tree")
 
-    def __init__(self, tree: Files, directory: str, keep: Sequence[str], paths: Sequence[str]) -> None:
+    def __init__(
+        self,
+        tree: Files,
+        directory: str,
+        lock: threading.Lock,
+        *,
+        first_offset: int,
+        keep: Sequence[str],
+        paths: Sequence[str],
+    ) -> None:
         self._tree = tree
         self._directory = directory
+        self._lock = lock
+        self._first_offset = first_offset
         self._keep = keep
         self._paths = paths
 
@@ -85,7 +111,9 @@ class RemovalJob:
         for path in self._keep:
             with contextlib.suppress(FileNotFoundError):
                 self._tree.open(path).sync()
-        self._tree.sync_directory(self._directory)
+        with self._lock:  # two jobs of one log may run at the same time; the later start counts
+            if self._first_offset > (read_first_segment(self._tree, self._directory) or 0):
+                write_first_segment(self._tree, self._directory, self._first_offset)
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):
                 self._tree.rename(path, path + DELETED_SUFFIX)

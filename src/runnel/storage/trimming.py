@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runnel.storage.errors import LogOffline
 from runnel.storage.segment import NEVER, SEGMENT_SUFFIXES, Segment
-from runnel.storage.syncing import RemovalJob
+from runnel.storage.syncing import RemovalJob, read_first_segment, write_first_segment
 from runnel.wire.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _below(log: Log, offset: int) -> int:
     return sum(min(segment.end_offset, log.end_offset) <= offset for segment in log.segments)
 
 
-def trim_prefix(log: Log, new_log_start_offset: int) -> None:
+def trim_prefix(log: Log, new_log_start_offset: int, defer_removal: bool) -> None:
     if log.offline is not None:
         raise LogOffline(log.path, log.offline)
     if new_log_start_offset > log.end_offset:
@@ -81,7 +81,7 @@ def trim_prefix(log: Log, new_log_start_offset: int) -> None:
         log.epochs.truncate_start(new_log_start_offset)
         count = _below_start(log)
         if count:
-            _remove_first(log, count, False)
+            _remove_first(log, count, defer_removal)
 
 
 def _remove_first(log: Log, count: int, defer_removal: bool) -> None:
@@ -95,7 +95,8 @@ def _remove_first(log: Log, count: int, defer_removal: bool) -> None:
     log.epochs.truncate_start(log.log_start_offset)
     log.hints = {}
     stale = log.snapshots.forget({segment.base_offset for segment in kept}, first)
-    job = RemovalJob(log.files, log.path, keep, [*_paths(removed), *stale])
+    paths = [*_paths(removed), *stale]
+    job = RemovalJob(log.files, log.path, log.removal_lock, first_offset=first, keep=keep, paths=paths)
     for segment in removed:
         segment.release()
     if defer_removal:
@@ -165,6 +166,8 @@ def restart_at(log: Log, offset: int) -> None:
         for old in removed:
             old.release()
         removed = [old for old in removed if old.base_offset != offset]
+    if read_first_segment(log.files, log.path) is not None:
+        write_first_segment(log.files, log.path, offset)
     segment.create(0)
     log.add_segment(segment)
     log.log_start_offset = min(log.log_start_offset, offset) if offset < log.log_start_offset else offset
@@ -183,6 +186,6 @@ def _finish(log: Log, end_offset: int, removed: list[Segment]) -> None:
     log.snapshots.delete_after(end_offset)
     log.set_limits(log.active)
     log.active.log.get().sync()
-    RemovalJob(log.files, log.path, (), _paths(removed)).run()
+    RemovalJob(log.files, log.path, log.removal_lock, first_offset=0, keep=(), paths=_paths(removed)).run()
     log.files.sync_directory(log.path)
     log.reload_producers()
