@@ -258,7 +258,6 @@ HEAD_V12 = b"\xff\xff\xff\xff" + b"\0" * 21
         (4, HEAD_V4 + b"\x7f\xff\xff\xff"),
         (4, HEAD_V4 + b"\xff\xff\xff\xff"),
         (4, HEAD_V4 + b"\0\0\0\1\0\1t\x10\0\0\0"),
-        (4, HEAD_V4 + b"\0\0\0\0trailing"),
         (12, HEAD_V12 + b"\xff\xff\xff\xff\x0f"),
         (12, HEAD_V12 + b"\x02\x02t\xff\xff\xff\x7f"),
         (12, HEAD_V12 + b"\x01\xff\xff\xff\x7f"),
@@ -267,7 +266,7 @@ HEAD_V12 = b"\xff\xff\xff\xff" + b"\0" * 21
         (3, b""),
         (19, b""),
     ],
-    ids=["topics", "null topics", "partitions", "trailing bytes", "compact topics", "compact partitions",
+    ids=["topics", "null topics", "partitions", "compact topics", "compact partitions",
          "forgotten", "tags", "cluster id longer than its field", "version 3", "version 19"],
 )  # fmt: skip
 def test_hostile_lengths_are_malformed(version: int, body: bytes) -> None:

@@ -79,16 +79,14 @@ _CONSUMER = (-1, -1)
 
 
 def decode_fetch_request(version: int, buffer: ReadBuffer, offset: int = 0) -> FetchRequest:
-    """The request at `offset`, which must end where the buffer ends."""
+    """The request at `offset`. Bytes after it are ignored, as Kafka does."""
     check_fetch_version(version)
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     decode = _decode_flexible if version >= FLEXIBLE_FROM else _decode_legacy
     try:
-        request, position = decode(version, view, offset)
+        request, _ = decode(version, view, offset)
     except (IndexError, StructError, UnicodeDecodeError) as error:
         raise Malformed(f"a Fetch request does not parse: {error}") from error
-    if position != len(view):
-        raise Malformed(f"{len(view) - position} bytes are left after a Fetch request")
     return request
 
 

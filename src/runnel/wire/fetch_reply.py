@@ -171,15 +171,13 @@ def _encode_reply_tags(
 
 
 def decode_fetch_response(version: int, buffer: ReadBuffer, offset: int = 0) -> FetchResponse:
-    """A reply, for clients and followers; records are slices of `buffer`, which must end with the reply."""
+    """A reply, for clients and followers; records are slices of `buffer`."""
     check_fetch_version(version)
     view = memoryview(buffer)
     try:
-        response, position = _decode(version, view, offset)
+        response, _ = _decode(version, view, offset)
     except (IndexError, StructError, UnicodeDecodeError) as error:
         raise Malformed(f"a Fetch response does not parse: {error}") from error
-    if position != len(view):
-        raise Malformed(f"{len(view) - position} bytes are left after a Fetch response")
     return response
 
 

@@ -104,16 +104,14 @@ class ProduceResponse(NamedTuple):
 
 
 def decode_produce_request(version: int, buffer: ReadBuffer, offset: int = 0) -> ProduceRequest:
-    """The request at `offset`, which must end where the buffer ends."""
+    """The request at `offset`. Bytes after it are ignored, as Kafka does."""
     _check_version(version)
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     decode = _decode_request_flexible if version >= FLEXIBLE_FROM else _decode_request_legacy
     try:
-        request, position = decode(version, view, offset)
+        request, _ = decode(version, view, offset)
     except (IndexError, StructError, UnicodeDecodeError) as error:
         raise Malformed(f"a Produce request does not parse: {error}") from error
-    if position != len(view):
-        raise Malformed(f"{len(view) - position} bytes are left after a Produce request")
     return request
 
 
@@ -306,15 +304,13 @@ def encode_produce_request(version: int, request: ProduceRequest) -> bytes:
 
 
 def decode_produce_response(version: int, buffer: ReadBuffer, offset: int = 0) -> ProduceResponse:
-    """A reply, for clients; it must end where the buffer ends."""
+    """A reply, for clients."""
     _check_version(version)
     view = memoryview(buffer)
     try:
-        response, position = _decode_response(version, view, offset)
+        response, _ = _decode_response(version, view, offset)
     except (IndexError, StructError, UnicodeDecodeError) as error:
         raise Malformed(f"a Produce response does not parse: {error}") from error
-    if position != len(view):
-        raise Malformed(f"{len(view) - position} bytes are left after a Produce response")
     return response
 
 
