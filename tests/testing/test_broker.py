@@ -67,7 +67,7 @@ def test_several_brokers_run_side_by_side() -> None:
 
 
 def test_mistakes_are_told(runnel_broker: Broker) -> None:
-    with pytest.raises(SettingsInvalid, match="no.such.key"):
+    with pytest.raises(SettingsInvalid, match=r"no\.such\.key"):
         Broker(configs={"no.such.key": "1"})
     with pytest.raises(Refusal, match="INVALID_TOPIC_EXCEPTION"):
         runnel_broker.create_topic("not a name")
