@@ -124,9 +124,9 @@ async def run(profiled: str | None) -> None:
 
 
 async def open_log(connection: Connection, transport: SilentTransport) -> None:
-    """The first request opens the log off the loop: wait for its reply before timing anything."""
-    frame = produce_frame(1000, 1024)
-    for _ in range(4):
+    """Batches of 16 KiB to fetch; the first request opens the log off the loop, so replies are awaited here."""
+    frame = produce_frame(150, 100)
+    for _ in range(100):
         before = transport.replies_bytes
         try:
             sender(connection, transport, frame)()
