@@ -22,15 +22,7 @@ def __getattr__(name: str) -> Any:
 
         return Broker
     if name == "__version__":
-        return _version()
+        from runnel.release import version
+
+        return version()
     raise AttributeError(f"module 'runnel' has no attribute {name!r}")
-
-
-def _version() -> str:
-    # Reading package metadata takes longer than everything else that `runnel serve` does before it listens.
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("runnel")
-    except PackageNotFoundError:  # a source tree that was never installed
-        return "0.0.0"

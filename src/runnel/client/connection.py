@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import runnel
 from runnel.client.address import Address
 from runnel.client.errors import ClientError
 from runnel.wire.apis import KAFKA_RANGES, PRODUCE_VERSION_MIN, ApiKey, response_header_version
@@ -22,7 +21,7 @@ from runnel.wire.frames import decode_response_header, encode_request_frame, enc
 from runnel.wire.messages import Struct, decode_response, encode_request
 
 # A larger reply is taken for a peer that does not speak Kafka (the largest fetch asked for is far below).
-REPLY_BYTES_MAX = 512 << 20
+REPLY_BYTES_MAX = 256 << 20
 READ_BUFFER_BYTES = 4 << 20
 SOFTWARE_NAME = "runnel"
 
@@ -140,7 +139,7 @@ class Connection:
 
     async def _negotiate(self) -> None:
         version = KAFKA_RANGES[ApiKey.API_VERSIONS][1]
-        body = {"client_software_name": SOFTWARE_NAME, "client_software_version": runnel.__version__}
+        body = {"client_software_name": SOFTWARE_NAME, "client_software_version": version()}
         try:
             for _ in range(2):
                 payload = encode_request(ApiKey.API_VERSIONS, version, body)
@@ -174,7 +173,7 @@ class Connection:
             while True:
                 size = int.from_bytes(await self._reader.readexactly(4), "big", signed=True)
                 if not 4 <= size <= REPLY_BYTES_MAX:
-                    raise ClientError(_stranger(self.address, size), code=ErrorCode.NETWORK_EXCEPTION)
+                    raise ClientError(_stranger(self.address, size))
                 frame = await self._reader.readexactly(size)
                 reply = self._waiting.get(int.from_bytes(frame[:4], "big"))
                 if reply is not None and not reply.done():
