@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from runnel import release
 from runnel.client.address import Address
 from runnel.client.errors import ClientError
 from runnel.wire.apis import KAFKA_RANGES, PRODUCE_VERSION_MIN, ApiKey, response_header_version
@@ -139,7 +140,7 @@ class Connection:
 
     async def _negotiate(self) -> None:
         version = KAFKA_RANGES[ApiKey.API_VERSIONS][1]
-        body = {"client_software_name": SOFTWARE_NAME, "client_software_version": version()}
+        body = {"client_software_name": SOFTWARE_NAME, "client_software_version": release.version()}
         try:
             for _ in range(2):
                 payload = encode_request(ApiKey.API_VERSIONS, version, body)
