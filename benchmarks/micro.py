@@ -14,6 +14,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -31,6 +32,8 @@ from runnel.wire.produce import PartitionRecords, ProduceRequest, TopicRecords, 
 from runnel.wire.types import ZERO_UUID
 
 TOPIC = "micro"
+RECORDS_PER_BATCH, BATCHES = 150, 256
+BATCH_BYTES = RECORDS_PER_BATCH * 107 + 61
 ROUNDS = 7
 ROUND_S = 0.25
 PRODUCE_VERSION, FETCH_VERSION = 10, 12
@@ -70,18 +73,24 @@ def produce_frame(records: int, size_bytes: int) -> bytes:
     return framed(ApiKey.PRODUCE, PRODUCE_VERSION, body)
 
 
-def fetch_frame(size_bytes: int) -> bytes:
-    topic = FetchTopic(TOPIC, ZERO_UUID, [FetchPartition(0, 0, size_bytes)])
+def fetch_frame(offset: int, size_bytes: int) -> bytes:
+    topic = FetchTopic(TOPIC, ZERO_UUID, [FetchPartition(0, offset, size_bytes)])
     request = FetchRequest(-1, -1, 0, 1, size_bytes, 0, 0, -1, [topic])
     return framed(ApiKey.FETCH, FETCH_VERSION, encode_fetch_request(FETCH_VERSION, request))
 
 
-def sender(connection: Connection, transport: SilentTransport, frame: bytes) -> Callable[[], None]:
-    """Delivers the frame as the event loop would, in as many pieces as the connection's buffers take."""
+def sequential_fetches(size_bytes: int) -> list[bytes]:
+    """A reader that goes on where it stopped, from the first batch to the last, again and again."""
+    batches = max(1, size_bytes // BATCH_BYTES)
+    return [fetch_frame(first * RECORDS_PER_BATCH, size_bytes) for first in range(0, BATCHES, batches)]
+
+
+def sender(connection: Connection, transport: SilentTransport, frames: list[bytes]) -> Callable[[], None]:
+    """Delivers the next frame as the event loop would, in as many pieces as the connection's buffers take."""
+    endless = cycle(frames)
 
     def send() -> None:
-        before = transport.replies_bytes
-        position = 0
+        frame, before, position = next(endless), transport.replies_bytes, 0
         while position < len(frame):
             buffer = connection.get_buffer(-1)
             piece = frame[position : position + len(buffer)]
@@ -125,22 +134,22 @@ async def run(profiled: str | None) -> None:
 
 async def open_log(connection: Connection, transport: SilentTransport) -> None:
     """Batches of 16 KiB to fetch; the first request opens the log off the loop, so replies are awaited here."""
-    frame = produce_frame(150, 100)
-    for _ in range(100):
+    frame = produce_frame(RECORDS_PER_BATCH, 100)
+    for _ in range(BATCHES):
         before = transport.replies_bytes
         try:
-            sender(connection, transport, frame)()
+            sender(connection, transport, [frame])()
         except RuntimeError:
             while transport.replies_bytes == before:  # noqa: ASYNC110  an event would cost every timed reply
                 await asyncio.sleep(0.001)
 
 
 def measure(connection: Connection, transport: SilentTransport, profiled: str | None) -> None:
-    frames = {name: produce_frame(*shape) for name, shape in PRODUCE_SHAPES.items()}
-    frames |= {name: fetch_frame(size_bytes) for name, size_bytes in FETCH_SIZES.items()}
-    for name, frame in frames.items():
+    frames = {name: [produce_frame(*shape)] for name, shape in PRODUCE_SHAPES.items()}
+    frames |= {name: sequential_fetches(size_bytes) for name, size_bytes in FETCH_SIZES.items()}
+    for name, requests in frames.items():
         if profiled in (None, name):
-            cost_us = us_per_call(sender(connection, transport, frame))
+            cost_us = us_per_call(sender(connection, transport, requests))
             print(f"{name:20} {cost_us:9.2f} µs of CPU per request")
     if profiled:
         profile = cProfile.Profile()
