@@ -7,7 +7,6 @@ that is already running (Apache Kafka, to check the tests themselves).
 from __future__ import annotations
 
 import itertools
-import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from harness.process import BrokerProcess
+from harness.process import WATCHED, BrokerProcess, external_bootstrap
 
-EXTERNAL_BOOTSTRAP = os.environ.get("RUNNEL_TEST_BOOTSTRAP")
+EXTERNAL_BOOTSTRAP = external_bootstrap()
 RUN_MARK = secrets.token_hex(3)
 
 _topic_numbers = itertools.count(1)
-_brokers: list[BrokerProcess] = []
 _compat_results: dict[tuple[str, str], str] = {}
 
 
@@ -42,7 +40,7 @@ def broker_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerP
         yield None
         return
     broker = BrokerProcess(tmp_path_factory.mktemp("session-broker"))
-    _brokers.append(broker)
+    WATCHED.append(broker)
     broker.start()
     yield broker
     broker.terminate()
@@ -75,13 +73,13 @@ def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
     def start(settings: Mapping[str, Any] | None = None, **options: Any) -> BrokerProcess:
         broker = BrokerProcess(tmp_path / f"broker{len(started)}", settings=settings, **options)
         started.append(broker)
-        _brokers.append(broker)
+        WATCHED.append(broker)
         return broker.start()
 
     yield start
     for broker in started:
         broker.stop()
-        _brokers.remove(broker)
+        WATCHED.remove(broker)
 
 
 @pytest.fixture
@@ -106,7 +104,7 @@ def new_topic(bootstrap: str, new_name: Callable[[], str]) -> Callable[..., str]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    for broker in _brokers:
+    for broker in WATCHED:
         broker.forget_stderr()
 
 
@@ -115,7 +113,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     outcome: Any = yield
     report = outcome.get_result()
     if report.failed:
-        for broker in _brokers:
+        for broker in WATCHED:
             report.sections.append((f"stderr of broker {broker.address}", broker.stderr_text()))
     _note_compat(item, report)
 

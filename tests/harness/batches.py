@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from kafka.record import MemoryRecords
-from kafka.record.default_records import DefaultRecordBatchBuilder
+with warnings.catch_warnings():
+    # Warnings are errors here, but not those that kafka-python causes while it imports itself.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.record import MemoryRecords
+    from kafka.record.default_records import DefaultRecordBatchBuilder
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 CRC_POSITION = 17

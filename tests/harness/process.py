@@ -5,12 +5,14 @@ In: a data directory and settings by Kafka's names. Out: an address, an exit cod
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -20,8 +22,28 @@ from harness.conditions import wait_until
 READY_LINE = re.compile(r"^ready kafka=(?P<host>\S+):(?P<port>\d+)", re.MULTILINE)
 
 
+# Brokers whose stderr is shown with the tests that fail.
+WATCHED: list[BrokerProcess] = []
+
+
 class StartFailed(RuntimeError):
     """The broker ended before it was ready; the message has its exit code and its stderr."""
+
+
+def external_bootstrap() -> str | None:
+    """The broker to test instead of our own, if RUNNEL_TEST_BOOTSTRAP names one."""
+    return os.environ.get("RUNNEL_TEST_BOOTSTRAP")
+
+
+@contextlib.contextmanager
+def watched(broker: BrokerProcess) -> Iterator[BrokerProcess]:
+    """Start the broker, show its stderr with tests that fail, and end it."""
+    WATCHED.append(broker)
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()
+        WATCHED.remove(broker)
 
 
 def free_port() -> int:
