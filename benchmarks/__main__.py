@@ -13,6 +13,7 @@ import os
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,6 +120,7 @@ def store(results: Results, about: dict[str, str], command: str) -> Results:
 
 def main(argv: list[str]) -> int:
     arguments = parse_arguments(argv)
+    began_s = time.monotonic()
     console = Console(stderr=arguments.json, width=None if sys.stdout.isatty() else 140)
     command = shlex.join(["python", "-m", "benchmarks", *argv])
     try:
@@ -126,6 +128,7 @@ def main(argv: list[str]) -> int:
             versions = [PEERS[name]().version() for name in arguments.brokers] + [Rdkafka().describe()]
             about = machine.describe(root, versions)
             results = measure(arguments, console, root)
+            about["Duration"] = f"{(time.monotonic() - began_s) / 60:.0f} minutes"
     except KafkaUnavailable as problem:
         print(f"{problem} (`--brokers runnel` measures Runnel alone)", file=sys.stderr)
         return EXIT_UNAVAILABLE

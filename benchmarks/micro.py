@@ -32,8 +32,8 @@ from runnel.wire.produce import PartitionRecords, ProduceRequest, TopicRecords, 
 from runnel.wire.types import ZERO_UUID
 
 TOPIC = "micro"
-RECORDS_PER_BATCH, BATCHES = 150, 256
-BATCH_BYTES = RECORDS_PER_BATCH * 107 + 61
+RECORDS_PER_BATCH, BATCHES = 140, 256
+BATCH_BYTES = RECORDS_PER_BATCH * 110 + 61
 ROUNDS = 7
 ROUND_S = 0.25
 PRODUCE_VERSION, FETCH_VERSION = 10, 12

@@ -33,10 +33,18 @@ class Case:
         return f"{size}, {self.partitions} partition{'s' if self.partitions > 1 else ''}, {self.codec}"
 
 
-WRITTEN_CASES = (
+JAVA_CASES = (
     Case(100, 1, "none", "1", True),
     Case(100, 1, "none", "all", False),
-    Case(100, 12, "none", "1", True),
+    Case(100, 12, "lz4", "all", True),
+    Case(1024, 1, "none", "1", True),
+    Case(1024, 12, "none", "all", True),
+    Case(1024, 12, "lz4", "all", True),
+)
+RDKAFKA_CASES = (
+    Case(100, 1, "none", "1", True),
+    Case(100, 1, "none", "all", False),
+    Case(100, 12, "none", "1", False),
     Case(100, 12, "lz4", "all", True),
     Case(1024, 1, "none", "1", True),
     Case(1024, 1, "none", "all", False),
@@ -45,7 +53,6 @@ WRITTEN_CASES = (
 )
 SYNCED_CASES = (
     Case(100, 1, "none", "all", False),
-    Case(100, 12, "lz4", "all", False),
     Case(1024, 1, "none", "1", False),
     Case(1024, 1, "none", "all", False),
     Case(1024, 12, "none", "all", False),
@@ -161,8 +168,8 @@ class RdkafkaThroughput(Throughput):
 
 
 THROUGHPUT_WORKLOADS = (
-    JavaThroughput(Durability.WRITTEN, WRITTEN_CASES),
-    RdkafkaThroughput(Durability.WRITTEN, WRITTEN_CASES),
+    JavaThroughput(Durability.WRITTEN, JAVA_CASES),
+    RdkafkaThroughput(Durability.WRITTEN, RDKAFKA_CASES),
     JavaThroughput(Durability.SYNCED, SYNCED_CASES),
     RdkafkaThroughput(Durability.SYNCED, SYNCED_CASES),
 )
