@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from storage.builders import MEMORY_ROOT, append, make_batch, open_log, sync
 
 from runnel.storage.files import Files, MemoryFiles, OsFiles
 from runnel.storage.handles import HandleCache
 from runnel.wire.batch import iterate_headers
 from runnel.wire.errors import ErrorCode, Refusal
+from storage.builders import MEMORY_ROOT, append, make_batch, open_log, sync
 
 CONFIG = {"segment_bytes": 2000, "index_interval_bytes": 150, "retention_ms": 5_000, "segment_ms": 4_000}
 

@@ -6,16 +6,15 @@ everything, or some torn pages and names of what was not fsynced, and the log is
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
-from storage.builders import MEMORY_ROOT, append, make_batch, open_log, read_headers, sync
 
 from runnel.storage.files import Files
 from runnel.storage.log import Log
 from runnel.testing.faults import FaultyFiles, PowerLoss, Survival, VolatileFiles
 from runnel.wire.batch import BatchHeader, iterate_headers
+from storage.builders import MEMORY_ROOT, append, make_batch, open_log, read_headers, sync
 
 CONFIG = {"segment_bytes": 900, "index_interval_bytes": 120, "retention_bytes": 2500, "retention_ms": -1}
 DIRECTORY = MEMORY_ROOT / "topic-0"
@@ -130,7 +129,7 @@ def reopen(files: Files, world: World, random: Random) -> Log:
     return open_log(files, DIRECTORY, recovery_point=point, log_start_offset=start, **CONFIG)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 30))])
 def test_nothing_acknowledged_is_lost_wherever_the_power_goes(seed: int) -> None:
     steps = 60
     dry = FaultyFiles(fresh_files())
@@ -147,13 +146,13 @@ def test_nothing_acknowledged_is_lost_wherever_the_power_goes(seed: int) -> None
             world.check(log)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_power_loss_after_power_loss(seed: int) -> None:
     """The log goes on after each recovery, including one that is itself cut off."""
     random = Random(seed)
     world = World()
     inner = fresh_files()
-    for round_number in range(6):
+    for _ in range(6):
         files = FaultyFiles(inner)
         files.stop_after(random.randint(1, 60))
         options = {"recovery_point": world.recovery_point}
@@ -166,7 +165,6 @@ def test_power_loss_after_power_loss(seed: int) -> None:
         world.forget_lost(log)
         world.recovery_point = random.choice([world.recovery_point, log.flushed_offset, None])
         log.close(clean=False)
-        assert round_number >= 0
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -194,4 +192,3 @@ def test_unsynced_files_can_be_lost_or_the_test_proves_nothing() -> None:
     survivors = files.power_loss(Random(0), Survival.NOTHING)
     append(log)
     assert open_log(survivors, DIRECTORY).end_offset == 1
-    assert isinstance(DIRECTORY, Path)
