@@ -1,1 +1,1 @@
-"""The `runnel` command: usage through click's runner, everything else as a real process against a real broker."""
+"""The `runnel` command: against a real broker; pipes, signals and terminals with real processes."""

@@ -68,7 +68,8 @@ def test_ctrl_c_sends_what_was_read(start_runnel: StartRunnel, runnel: Runnel, t
         producer.stdin.write(b"one\ntwo\n")
         producer.stdin.flush()
         # Nothing tells from outside that the lines were read; the pipe being empty is the next best thing.
-        wait_until(lambda: _unread_bytes(producer.stdin.fileno()) == 0, "the pipe to be read")  # type: ignore[union-attr]
+        pipe = producer.stdin.fileno()
+        wait_until(lambda: producer.poll() is not None or _unread_bytes(pipe) == 0, "the pipe to be read")
         producer.send_signal(signal.SIGINT)
         _, errors = producer.communicate(timeout=DEADLINE_S)
         assert producer.returncode == 130, errors

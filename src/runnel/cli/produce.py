@@ -221,8 +221,9 @@ async def _send_all(cluster: Cluster, order: Order, tally: Tally) -> None:
                     partition=partition,
                     timestamp_ms=record.timestamp_ms,
                 )
+            await producer.flush()
         except (asyncio.CancelledError, ClientError, OSError):
-            # Ctrl-C, or a bad line: what was read before it was meant to be sent.
+            # Ctrl-C, even in the last flush, or a bad line: what was read before it was meant to be sent.
             await producer.flush()
             raise
 

@@ -10,20 +10,25 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from runnel.client.address import Address, parse_addresses
 from runnel.client.connection import Connection
 from runnel.client.errors import ClientError, refused
 from runnel.client.metadata import ClusterView, TopicPartition, TopicView, read_cluster
 from runnel.wire.apis import ApiKey
-from runnel.wire.errors import RETRIABLE, ErrorCode
+from runnel.wire.errors import ErrorCode
 from runnel.wire.messages import Struct
 
 PAUSE_FIRST_S = 0.05
 PAUSE_MAX_S = 1.0
 # A topic created a moment ago may not have reached the broker that is asked; longer than this it is a typo.
 UNKNOWN_TOPIC_PATIENCE_S = 0.3
+
+# A broker answers one connection's requests in order, so what waits there (fetches) gets a connection of its own.
+REQUESTS = "requests"
+FETCHES = "fetches"
+Line: TypeAlias = tuple[Address, str]
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -53,8 +58,8 @@ class Cluster:
         self.timeout_s = timeout_s
         self.view = ClusterView(None, -1, {}, {})
         self._client_id = client_id
-        self._connections: dict[Address, Connection] = {}
-        self._dialling: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._connections: dict[Line, Connection] = {}
+        self._dialling: defaultdict[Line, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __aenter__(self) -> Cluster:
         try:
@@ -74,16 +79,17 @@ class Cluster:
 
     # Connections ------------------------------------------------------------------------------------------
 
-    async def dial(self, address: Address) -> Connection:
+    async def dial(self, address: Address, purpose: str = REQUESTS) -> Connection:
         """The connection to an address; however many ask at once, it is dialled once."""
-        async with self._dialling[address]:
-            connection = self._connections.get(address)
+        line = (address, purpose)
+        async with self._dialling[line]:
+            connection = self._connections.get(line)
             if connection is None or not connection.is_open:
                 connection = await Connection.open(address, client_id=self._client_id, timeout_s=self.timeout_s)
-                self._connections[address] = connection
+                self._connections[line] = connection
             return connection
 
-    async def connect(self, node_id: int | None = None) -> Connection:
+    async def connect(self, node_id: int | None = None, purpose: str = REQUESTS) -> Connection:
         """To one broker, by its advertised address; or, without a node id, to any broker that answers."""
         if node_id is None:
             return await self._connect_any()
@@ -91,7 +97,7 @@ class Cluster:
         if broker is None:
             raise ClientError(f"broker {node_id} is not in the cluster", code=ErrorCode.BROKER_NOT_AVAILABLE)
         try:
-            return await self.dial(broker.address)
+            return await self.dial(broker.address, purpose)
         except ClientError as error:
             if broker.address in self.bootstrap:
                 raise
@@ -102,8 +108,8 @@ class Cluster:
             ) from error
 
     async def _connect_any(self) -> Connection:
-        for connection in self._connections.values():
-            if connection.is_open:
+        for (_, purpose), connection in self._connections.items():
+            if connection.is_open and purpose == REQUESTS:
                 return connection
         failures: list[ClientError] = []
         for address in (*self.bootstrap, *(broker.address for broker in self.view.brokers.values())):
@@ -218,8 +224,3 @@ def _range_of(topic: TopicView) -> str:
 def _silent(targets: Collection[TopicPartition]) -> ClientError:
     names = ", ".join(sorted(map(str, targets)))
     return ClientError(f"the broker's answer leaves out {names}", retriable=True)
-
-
-def is_passing(code: int) -> bool:
-    """Whether an error is worth a retry with fresh metadata."""
-    return code in RETRIABLE

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runnel.client.cluster import Cluster, Patience
+from runnel.client.cluster import FETCHES, Cluster, Patience
 from runnel.client.errors import ClientError, refused
 from runnel.client.metadata import TopicPartition
 from runnel.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, bounds
@@ -182,7 +182,7 @@ class Reader:
         return Chunk(target, records, next_offset, reply.high_watermark)
 
     async def _fetch(self, node_id: int, request: FetchRequest) -> Reply:
-        connection = await self._cluster.connect(node_id)
+        connection = await self._cluster.connect(node_id, FETCHES)
         by_name = any(topic.topic_id == ZERO_UUID for topic in request.topics)
         version = connection.version(ApiKey.FETCH, FETCH_VERSION_BY_NAME_MAX if by_name else None)
         payload = encode_fetch_request(version, request)
