@@ -51,6 +51,17 @@ docs: $(VENV)/.core ## rewrite the pages that are made from tables
 bench: $(VENV)/.dev ## measure against Apache Kafka, about 25 minutes (ROWS=startup,latency for a part)
 	@$(BIN)/python -m benchmarks --write $(if $(ROWS),--only $(ROWS)) $(ARGS)
 
+compat: $(VENV)/.dev ## the clients of others, Java ones too: client x feature -> ok or FAIL
+	@$(BIN)/python -m benchmarks.kafka_jars || echo "the Java tests will be skipped"
+	@$(BIN)/python -m pytest -q tests/clients tests/java --compat-table
+
+soak: $(VENV)/.dev ## SIGKILL a broker under load, KILLS=50 times, and look for every acknowledged record
+	@RUNNEL_TEST_KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -q tests/crash -m slow
+
+fuzz: $(VENV)/.fuzz ## fuzz the decoders with atheris, SECONDS=60 for each target
+	@$(BIN)/python -m fuzz.run frames -max_total_time=$(or $(SECONDS),60) -verbosity=0
+	@$(BIN)/python -m fuzz.run batches -max_total_time=$(or $(SECONDS),60) -verbosity=0
+
 clean: ## remove the environment, caches and ./runnel-data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache runnel-data
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -122,7 +122,7 @@ def _note_compat(item: pytest.Item, report: pytest.TestReport) -> None:
     mark = item.get_closest_marker("compat")
     if mark is None or (report.when != "call" and report.outcome == "passed"):
         return
-    parameters: dict[str, Any] = getattr(item, "callspec", None) and item.callspec.params or {}  # type: ignore[attr-defined]
+    parameters: dict[str, Any] = (getattr(item, "callspec", None) and item.callspec.params) or {}  # type: ignore[attr-defined]
     client = mark.kwargs.get("client") or str(parameters.get("client_name", "?"))
     feature = mark.kwargs.get("feature") or item.name.split("[")[0].removeprefix("test_").replace("_", " ")
     worst = {"passed": 0, "skipped": 1, "failed": 2}

@@ -148,10 +148,9 @@ def _judge_one(ledger: Ledger, log: list[tuple[int, bytes]], verdict: Verdict) -
     for number, offset in ledger.acked.items():
         if number not in places:
             verdict.lost.append(f"{ledger.name}: {number}, acked at offset {offset}")
-        elif offset not in places[number]:
-            # librdkafka gives no offset (-1001) for a retry that the broker knew already
-            if offset >= 0:
-                verdict.moved.append(f"{ledger.name}: {number} acked at {offset}, found at {places[number]}")
+        elif offset >= 0 and offset not in places[number]:
+            # librdkafka has no offset (below 0) for a retry that the broker knew already
+            verdict.moved.append(f"{ledger.name}: {number} acked at {offset}, found at {places[number]}")
 
 
 class WatermarkWatch:

@@ -34,9 +34,7 @@ def test_a_good_log(bootstrap: str, new_topic: NewTopic) -> None:
         ([0, 2, 1], {0: 0}, "reordered"),
     ],
 )
-def test_damage(
-    bootstrap: str, new_topic: NewTopic, numbers: list[int], acked: dict[int, int], crime: str
-) -> None:
+def test_damage(bootstrap: str, new_topic: NewTopic, numbers: list[int], acked: dict[int, int], crime: str) -> None:
     ledger = written(bootstrap, new_topic(), sorted(set(numbers)) if crime == "lost" else numbers)
     ledger.acked = acked
     verdict = judge(bootstrap, [ledger])

@@ -1,7 +1,7 @@
 """SIGKILL under load, again and again: nothing acknowledged is lost, moved, doubled or reordered.
 
-SIGKILL leaves the page cache, so what was written for acks=1 must survive as well. The quick run kills 5 times; `make soak
-KILLS=50` more often.
+SIGKILL leaves the page cache, so what was written for acks=1 must survive as well. The quick run kills 5 times,
+`make soak KILLS=50` more often.
 """
 
 from __future__ import annotations

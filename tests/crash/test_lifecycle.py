@@ -35,7 +35,10 @@ SEED = int(os.environ.get("RUNNEL_TEST_SEED", "0")) or random.SystemRandom().ran
 def test_sigterm_ends_well_and_the_next_start_is_clean(start_broker: StartBroker) -> None:
     broker = start_broker(port=free_port())
     with RawConnection(broker.address) as raw:
-        assert create(raw, "kept", num_partitions=2, configs=[{"name": "retention.ms", "value": "777777777"}]).error_code == 0
+        assert (
+            create(raw, "kept", num_partitions=2, configs=[{"name": "retention.ms", "value": "777777777"}]).error_code
+            == 0
+        )
         assert produce(raw, "kept", encode_batch([b"a", b"b"])).base_offset == 0
         topic_id = topic_id_of(raw, "kept")
         cluster_id = metadata(raw, []).cluster_id

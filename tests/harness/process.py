@@ -104,17 +104,13 @@ class BrokerProcess:
         self.starts += 1
         self._stderr_seen = 0
         with self.stdout_path.open("wb") as stdout, self.stderr_path.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                self.command(), stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL
-            )
+            self.process = subprocess.Popen(self.command(), stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL)
         return self.process
 
     def start(self, deadline_seconds: float = 60.0) -> BrokerProcess:
         """Start and wait for the ready line."""
         process = self.spawn()
-        wait_until(
-            lambda: process.poll() is not None or self._ready(), "the broker's ready line", deadline_seconds
-        )
+        wait_until(lambda: process.poll() is not None or self._ready(), "the broker's ready line", deadline_seconds)
         ready = self._ready()
         if not ready:
             raise StartFailed(f"exit code {process.poll()} before ready; stderr:\n{self.stderr_text()}")

@@ -1,4 +1,4 @@
-"""A TCP proxy that can lose replies: the request reaches the broker, the connection dies before the answer is passed on.
+"""A TCP proxy that can lose replies: the request arrives, the connection dies before its answer is passed on.
 
 This is the failure idempotent producers exist for: the broker appended the batch, the client does not know.
 """

@@ -97,7 +97,7 @@ def _zero(hint: Any) -> Any:
     for mark, value in (("Timedelta", datetime.timedelta()), ("UUID", None), ("None", None), ("bool", False)):
         if mark in text:
             return value
-    return "" if "str" in text.lower() or "Name" in text or "Id'" in text and "Transactional" in text else 0
+    return "" if "str" in text.lower() or "Name" in text or ("Id'" in text and "Transactional" in text) else 0
 
 
 def _build(entity: type, values: Mapping[str, Any]) -> Any:

@@ -11,7 +11,13 @@ from harness.batches import encode_batch
 from harness.raw import encode_body, encode_header, is_flexible
 
 INTEGERS = (0, 1, -1, 127, 128, 255, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31), 2**63 - 1)
-SIZES = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f", b"\x80" * 12)
+SIZES = (
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+    b"\x80" * 12,
+)
 
 
 def honest_bodies() -> dict[int, dict[str, Any]]:
@@ -25,7 +31,11 @@ def honest_bodies() -> dict[int, dict[str, Any]]:
     described = {"resource_type": 2, "resource_name": "some-topic", "configuration_keys": ["a", "b"]}
     new_topic = {"name": "bad name/", "num_partitions": 1, "replication_factor": 1, "configs": configs}
     return {
-        0: {"acks": 1, "timeout": 1, "topic_data": [{"name": "no", "partition_data": [{"index": 0, "records": batch}]}]},
+        0: {
+            "acks": 1,
+            "timeout": 1,
+            "topic_data": [{"name": "no", "partition_data": [{"index": 0, "records": batch}]}],
+        },
         1: {"max_wait": 0, "min_bytes": 0, "max_bytes": 100, "topics": [{"topic": "no", "partitions": [fetched]}]},
         2: {"replica_id": -1, "topics": [{"name": "no", "partitions": [{"partition_index": 0, "timestamp": -1}]}]},
         3: {"topics": topics},

@@ -70,7 +70,9 @@ def snappy_bomb() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("codec", "bomb"), [(1, gzip_bomb), (2, snappy_bomb), (3, lz4_bomb), (4, zstd_bomb)], ids=["gzip", "snappy", "lz4", "zstd"]
+    ("codec", "bomb"),
+    [(1, gzip_bomb), (2, snappy_bomb), (3, lz4_bomb), (4, zstd_bomb)],
+    ids=["gzip", "snappy", "lz4", "zstd"],
 )
 def test_bombs(victim: Victim, codec: int, bomb: Callable[[], bytes]) -> None:
     topic = victim.new_topic()
@@ -147,7 +149,9 @@ def test_lying_headers(victim: Victim, name: str, value: str) -> None:
 @given(seed=st.integers(0, 2**32), resealed=st.booleans())
 def test_damaged_batches(victim: Victim, seed: int, resealed: bool) -> None:
     chance = random.Random(seed)
-    batch = bytearray(encode_batch([chance.randbytes(20) for _ in range(5)], compression=chance.choice(["none", "lz4"])))
+    batch = bytearray(
+        encode_batch([chance.randbytes(20) for _ in range(5)], compression=chance.choice(["none", "lz4"]))
+    )
     for _ in range(chance.randrange(1, 4)):
         batch[chance.randrange(len(batch))] ^= 1 << chance.randrange(8)
     payload = reseal(batch) if resealed else bytes(batch)

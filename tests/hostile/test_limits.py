@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from clients.protocol.calls import API_VERSIONS, FETCH, METADATA, PRODUCE, fetch_body, fetch_topic, produce, produce_body
+from clients.protocol.calls import (
+    API_VERSIONS,
+    FETCH,
+    METADATA,
+    PRODUCE,
+    fetch_body,
+    fetch_topic,
+    produce,
+    produce_body,
+)
 from harness.batches import encode_batch
 from harness.conditions import wait_until
 from harness.raw import RawConnection, decode_reply, encode_frame

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
 from benchmarks.kafka_jars import KafkaUnavailable, java_executable, kafka_libs
 
 # A short-lived JVM is faster with one compiler; the heap is small because the machine is shared.
@@ -25,9 +24,7 @@ class Java(NamedTuple):
     def run(self, main_class: str, *arguments: str, stdin: str = "", classes: Path | None = None) -> Finished:
         classpath = f"{self.libs}/*" if classes is None else f"{classes}:{self.libs}/*"
         command = [self.executable, *JVM_FLAGS, "-cp", classpath, main_class, *arguments]
-        done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
-        )
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
         return Finished(done.returncode, done.stdout, done.stderr)
 
     def compile(self, source: Path, target: Path) -> None:

@@ -116,9 +116,7 @@ def fetch(
     """The partition's part of the reply, outside any session."""
     partition_max_bytes = options.pop("partition_max_bytes", 1 << 20)
     where = topic_fields(connection, topic, by_id=version >= 13, field="topic")
-    body = fetch_body(
-        [fetch_topic(where, offset, partition_max_bytes=partition_max_bytes, epoch=epoch)], **options
-    )
+    body = fetch_body([fetch_topic(where, offset, partition_max_bytes=partition_max_bytes, epoch=epoch)], **options)
     reply = connection.request(FETCH, version, body)
     assert getattr(reply, "error_code", 0) == 0, reply
     return reply.responses[0].partitions[0]
@@ -132,13 +130,17 @@ def list_offset(connection: RawConnection, topic: str, timestamp: int, *, versio
     return reply.topics[0].partitions[0]
 
 
-def create(connection: RawConnection, name: str, *, version: int = 7, validate_only: bool = False, **fields: Any) -> Any:
+def create(
+    connection: RawConnection, name: str, *, version: int = 7, validate_only: bool = False, **fields: Any
+) -> Any:
     topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []} | fields
     body = {"topics": [topic], "timeout": 30_000, "validate_only": validate_only}
     return connection.request(CREATE_TOPICS, version, body).topics[0]
 
 
-def metadata(connection: RawConnection, names: list[str] | None, *, version: int = 12, auto_create: bool = False) -> Any:
+def metadata(
+    connection: RawConnection, names: list[str] | None, *, version: int = 12, auto_create: bool = False
+) -> Any:
     topics = None if names is None else [{"topic_id": None, "name": name} for name in names]
     return connection.request(METADATA, version, {"topics": topics, "allow_auto_topic_creation": auto_create})
 

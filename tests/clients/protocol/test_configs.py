@@ -141,7 +141,8 @@ def test_only_lists_grow(raw: RawConnection, new_topic: NewTopic) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("retention.ms", "soon"), ("no.such.config", "1"), ("segment.bytes", "1"), ("retention.ms", None)]
+    ("key", "value"),
+    [("retention.ms", "soon"), ("no.such.config", "1"), ("segment.bytes", "1"), ("retention.ms", None)],
 )
 def test_bad_changes(raw: RawConnection, new_topic: NewTopic, key: str, value: str | None) -> None:
     name = new_topic()

@@ -7,8 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
-from clients.protocol.calls import API_VERSIONS, FETCH, METADATA, PRODUCE, fetch_body, fetch_topic, list_offset
-from clients.protocol.calls import produce, produce_body
+from clients.protocol.calls import (
+    API_VERSIONS,
+    FETCH,
+    METADATA,
+    PRODUCE,
+    fetch_body,
+    fetch_topic,
+    list_offset,
+    produce,
+    produce_body,
+)
 from harness.batches import encode_batch
 from harness.conditions import wait_until
 from harness.raw import RawConnection, decode_reply, encode_frame, encode_header

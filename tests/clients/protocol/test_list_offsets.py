@@ -40,9 +40,7 @@ def test_earliest_and_latest(raw: RawConnection, topic: str, version: int) -> No
 @pytest.mark.parametrize(
     ("later_ms", "offset", "found_ms"), [(-5, 0, 0), (0, 0, 0), (1, 1, 1), (2, 2, 1000), (1001, 3, 1001)]
 )
-def test_by_time(
-    raw: RawConnection, topic: str, version: int, later_ms: int, offset: int, found_ms: int
-) -> None:
+def test_by_time(raw: RawConnection, topic: str, version: int, later_ms: int, offset: int, found_ms: int) -> None:
     answer = list_offset(raw, topic, BASE_MS + later_ms, version=version)
     assert (answer.error_code, answer.offset, answer.timestamp) == (0, offset, BASE_MS + found_ms)
 

@@ -100,7 +100,9 @@ def test_ids_are_stable_and_differ(raw: RawConnection, new_topic: NewTopic) -> N
     assert topic_id_of(raw, first) == topic_id_of(raw, first) != topic_id_of(raw, second)
 
 
-def describe(raw: RawConnection, names: list[str], limit: int = 2000, cursor: dict[str, object] | None = None) -> object:
+def describe(
+    raw: RawConnection, names: list[str], limit: int = 2000, cursor: dict[str, object] | None = None
+) -> object:
     body = {"topics": [{"name": name} for name in names], "response_partition_limit": limit, "cursor": cursor}
     return raw.request(DESCRIBE_TOPIC_PARTITIONS, 0, body)
 
