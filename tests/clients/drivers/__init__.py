@@ -49,7 +49,8 @@ class Driver(Protocol):
 
     def produce(self, topic: str, messages: Sequence[Sent], **options: Any) -> list[int]:
         """Offsets in the order of the messages (empty where the client cannot tell). Options: acks (0, 1, "all"),
-        compression, idempotent, request_bytes_max, batch_bytes, bootstrap. Raises what the client raises when the broker refuses."""
+        compression, idempotent, request_bytes_max, batch_bytes, bootstrap. Raises what the client
+        raises when the broker refuses."""
 
     def consume(self, topic: str, count: int, *, partition: int = 0, start: int | str = "earliest") -> list[Received]:
         """Exactly `count` records of one partition."""
