@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runnel.wire import fetch_values
+from runnel.wire import fetch, fetch_values
 from runnel.wire.errors import Malformed
 from runnel.wire.fetch import (
     HIGH_WATERMARK_UNSUPPORTED,
@@ -272,3 +272,23 @@ HEAD_V12 = b"\xff\xff\xff\xff" + b"\0" * 21
 def test_hostile_lengths_are_malformed(version: int, body: bytes) -> None:
     with pytest.raises(Malformed):
         decode_fetch_request(version, memoryview(body), 0)
+
+
+def test_more_items_than_any_honest_request_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget is for the whole request: topics, partitions and forgotten ones."""
+    monkeypatch.setattr(fetch, "PARTITIONS_MAX", 10)
+    three = [FetchPartition(index, 0, 1) for index in range(3)]
+    for version in VERSIONS:
+        for topic_count in range(1, 5):
+            asked = [FetchTopic("t", ZERO_UUID, three)] * topic_count
+            encoded = encode_fetch_request(version, FetchRequest(-1, -1, 0, 0, 0, 0, 0, 0, asked))
+            if topic_count * 4 <= 10:
+                assert len(decode_fetch_request(version, encoded, 0).topics) == topic_count
+            else:
+                with pytest.raises(Malformed, match="too long"):
+                    decode_fetch_request(version, encoded, 0)
+        if version >= fetch_values.SESSIONS_FROM:
+            forgotten = [("f", ZERO_UUID, [1, 2])] * 4
+            encoded = encode_fetch_request(version, FetchRequest(-1, -1, 0, 0, 0, 0, 0, 0, [], forgotten))
+            with pytest.raises(Malformed, match="too long"):
+                decode_fetch_request(version, encoded, 0)

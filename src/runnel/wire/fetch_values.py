@@ -22,7 +22,7 @@ REPLICA_STATE_FROM = 15
 NODE_ENDPOINTS_FROM = 16
 
 PARTITIONS_MAX = 200_000
-"""Topics or partitions in one array: what a large follower asks for, and no more memory than that."""
+"""Topics and partitions in one request: what a large follower asks for, and no more memory than that."""
 
 HIGH_WATERMARK_UNSUPPORTED = 2**63 - 1
 """The default of FetchPartition.high_watermark: the sender does not take part in KIP-1166."""

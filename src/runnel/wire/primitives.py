@@ -125,6 +125,13 @@ def read_compact_count(buffer: ReadBuffer, position: int, item_bytes_min: int) -
     return count, position
 
 
+def take(count: int, left: int, bytes_left: int) -> int:
+    """What is left of the budget of items after an array of `count`, which must be there and fit."""
+    if not 0 <= count <= left or count > bytes_left:
+        raise Malformed(f"an array of {count} items is null, too long, or does not fit into {bytes_left} bytes")
+    return left - count
+
+
 def read_tagged(
     buffer: ReadBuffer, position: int, known: Container[int] = ()
 ) -> tuple[dict[int, tuple[int, int]], int]:

@@ -30,6 +30,7 @@ from runnel.wire.primitives import (
     read_uuid,
     skip_tagged,
     tagged,
+    take,
 )
 from runnel.wire.types import ZERO_UUID, ReadBuffer
 from runnel.wire.varints import decode_uvarint, encode_uvarint
@@ -50,14 +51,17 @@ NodeEndpoint: TypeAlias = tuple[int, str, int, str | None]
 """node id, host, port, rack"""
 
 _ACKS_TIMEOUT = Struct(">hi")
+_ACKS_TIMEOUT_COUNT = Struct(">hii")
 _INDEX_SIZE = Struct(">ii")
-_INDEX = Struct(">i")
 _I32 = Struct(">i")
 _LEADER = Struct(">iix")
 _REPLY_V3 = Struct(">ihqq")
 _REPLY_V5 = Struct(">ihqqq")
 _REPLY_V8_PLAIN = Struct(">ihqqqih")
 _REPLY_V9_PLAIN = Struct(">ihqqqBxx")
+
+# The constructor of a NamedTuple is Python code and takes twice as long as the tuple's own.
+_new = tuple.__new__
 
 
 class PartitionRecords(NamedTuple):
@@ -105,81 +109,78 @@ class ProduceResponse(NamedTuple):
 
 def decode_produce_request(version: int, buffer: ReadBuffer, offset: int = 0) -> ProduceRequest:
     """The request at `offset`. Bytes after it are ignored, as Kafka does."""
-    _check_version(version)
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
-    decode = _decode_request_flexible if version >= FLEXIBLE_FROM else _decode_request_legacy
     try:
-        request, _ = decode(version, view, offset)
+        if version < FLEXIBLE_FROM:
+            _check_version(version)
+            return _decode_request_legacy(view, offset)
+        if version <= VERSION_MAX:
+            return _decode_request_flexible(version, view, offset)
     except (IndexError, StructError, UnicodeDecodeError) as error:
         raise Malformed(f"a Produce request does not parse: {error}") from error
-    return request
+    raise Malformed(f"Produce version {version} does not exist")
 
 
-def _decode_request_legacy(version: int, view: memoryview, position: int) -> tuple[ProduceRequest, int]:
-    limit = len(view)
+def _decode_request_legacy(view: memoryview, position: int) -> ProduceRequest:
+    limit, left = len(view), PARTITIONS_MAX
     transactional_id, position = read_legacy_string_nullable(view, position)
-    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
-    topic_count, position = _checked_count(*read_legacy_count(view, position + 6, 6))
+    acks, timeout_ms, topic_count = _ACKS_TIMEOUT_COUNT.unpack_from(view, position)
+    position += 10
+    left = take(topic_count, left, limit - position)
     topics = []
     for _ in range(topic_count):
         name, position = read_legacy_string(view, position)
-        partition_count, position = _checked_count(*read_legacy_count(view, position, 8))
+        (partition_count,) = _I32.unpack_from(view, position)
+        position += 4
+        left = take(partition_count, left, limit - position)
         partitions = []
         for _ in range(partition_count):
             index, size = _INDEX_SIZE.unpack_from(view, position)
             position += 8
-            if size < 0:
-                if size != -1:
-                    raise Malformed(f"a record set claims {size} bytes")
-                partitions.append(PartitionRecords(index, None))
+            if size == -1:
+                partitions.append(_new(PartitionRecords, (index, None)))
                 continue
             end = position + size
-            if end > limit:
+            if size < 0 or end > limit:
                 raise Malformed(f"a record set claims {size} of {limit - position} bytes")
-            partitions.append(PartitionRecords(index, view[position:end]))
+            partitions.append(_new(PartitionRecords, (index, view[position:end])))
             position = end
-        topics.append(TopicRecords(name, ZERO_UUID, partitions))
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+        topics.append(_new(TopicRecords, (name, ZERO_UUID, partitions)))
+    return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
-def _decode_request_flexible(version: int, view: memoryview, position: int) -> tuple[ProduceRequest, int]:
+def _decode_request_flexible(version: int, view: memoryview, position: int) -> ProduceRequest:
+    limit, left, by_id = len(view), PARTITIONS_MAX, version >= TOPIC_IDS_FROM
     transactional_id, position = read_compact_string_nullable(view, position)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
-    by_id = version >= TOPIC_IDS_FROM
-    topic_count, position = _checked_count(*read_compact_count(view, position + 6, 18 if by_id else 3))
+    topic_count, position = decode_uvarint(view, position + 6)
+    left = take(topic_count - 1, left, limit - position)
     topics = []
     name, topic_id = "", ZERO_UUID
-    for _ in range(topic_count):
+    for _ in range(topic_count - 1):
         if by_id:
             topic_id, position = read_uuid(view, position)
         else:
             name, position = read_compact_string(view, position)
-        partitions, position = _decode_partitions_flexible(view, position)
-        topics.append(TopicRecords(name, topic_id, partitions))
-        position = skip_tagged(view, position)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), skip_tagged(view, position)
-
-
-def _decode_partitions_flexible(view: memoryview, position: int) -> tuple[list[PartitionRecords], int]:
-    limit = len(view)
-    partition_count, position = _checked_count(*read_compact_count(view, position, 6))
-    partitions = []
-    for _ in range(partition_count):
-        (index,) = _INDEX.unpack_from(view, position)
-        size, position = decode_uvarint(view, position + 4)
-        if size == 0:
-            partitions.append(PartitionRecords(index, None))
-        else:
-            end = position + size - 1
-            if end > limit:
-                raise Malformed(f"a record set claims {size - 1} of {limit - position} bytes")
-            partitions.append(PartitionRecords(index, view[position:end]))
-            position = end
-        if view[position] == 0:
-            position += 1
-        else:
-            position = skip_tagged(view, position)
-    return partitions, position
+        partition_count, position = decode_uvarint(view, position)
+        left = take(partition_count - 1, left, limit - position)
+        partitions = []
+        for _ in range(partition_count - 1):
+            (index,) = _I32.unpack_from(view, position)
+            size, position = decode_uvarint(view, position + 4)
+            if size == 0:
+                partitions.append(_new(PartitionRecords, (index, None)))
+            else:
+                end = position + size - 1
+                if end > limit:
+                    raise Malformed(f"a record set claims {size - 1} of {limit - position} bytes")
+                partitions.append(_new(PartitionRecords, (index, view[position:end])))
+                position = end
+            position = position + 1 if view[position] == 0 else skip_tagged(view, position)
+        topics.append(_new(TopicRecords, (name, topic_id, partitions)))
+        position = position + 1 if view[position] == 0 else skip_tagged(view, position)
+    skip_tagged(view, position)
+    return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
 def encode_produce_response(
@@ -296,7 +297,7 @@ def encode_produce_request(version: int, request: ProduceRequest) -> bytes:
         parts += (topic_id.bytes if version >= TOPIC_IDS_FROM else string(name), count(len(partitions)))
         for index, records in partitions:
             size = -1 if records is None else len(records)
-            parts += (_INDEX.pack(index), encode_uvarint(size + 1) if flexible else _I32.pack(size))
+            parts += (_I32.pack(index), encode_uvarint(size + 1) if flexible else _I32.pack(size))
             parts += (records or b"", end)
         parts.append(end)
     parts.append(end)

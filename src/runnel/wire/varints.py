@@ -32,7 +32,20 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def decode_uvarint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits, and the position after it."""
+    """An unsigned varint of at most 32 bits, and the position after it. Most take up to three bytes."""
+    try:
+        value = buffer[position]
+        if value < 128:
+            return value, position + 1
+        byte = buffer[position + 1]
+        value = value & 127 | (byte & 127) << 7
+        if byte < 128:
+            return value, position + 2
+        byte = buffer[position + 2]
+    except IndexError:
+        raise Malformed("a varint is cut short") from None
+    if byte < 128:
+        return value | byte << 14, position + 3
     return _decode(buffer, position, UVARINT_BYTES_MAX, _MASK_32)
 
 
