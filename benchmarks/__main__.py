@@ -1,13 +1,14 @@
 """The command: `python -m benchmarks` measures Runnel against Apache Kafka, prints and stores the tables.
 
 `make bench` runs all of it; `--only startup,latency` a part; `--quick` tries the harness in a minute or two.
-Exit codes: 0 measured, 1 a workload failed, 2 wrong arguments, 3 Apache Kafka cannot be run here.
+Exit codes: 0 measured, 1 a workload failed, 2 wrong arguments or another run is active, 3 Apache Kafka cannot be run here.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import json
 import os
 import shlex
@@ -38,6 +39,7 @@ from benchmarks.sizes import FULL, QUICK
 from benchmarks.workloads.kinds import Workload
 from benchmarks.workloads.registry import WORKLOADS, chosen
 
+EXIT_REFUSED = 2
 STORED = Path(__file__).with_name("results.json")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -68,6 +70,23 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     if parsed.write and (parsed.quick or len(parsed.brokers) < 2):
         parser.error("--write needs the full sizes and both brokers")
     return parsed
+
+
+class AlreadyRunning(Exception):
+    """Another run has this machine."""
+
+
+@contextlib.contextmanager
+def only_run() -> Iterator[None]:
+    """Two runs at once would measure each other."""
+    path = cache_dir() / "bench.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning("another benchmark is running on this machine") from None
+        yield
 
 
 @contextlib.contextmanager
@@ -124,11 +143,16 @@ def main(argv: list[str]) -> int:
     console = Console(stderr=arguments.json, width=None if sys.stdout.isatty() else 140)
     command = shlex.join(["python", "-m", "benchmarks", *argv])
     try:
-        with data_root(arguments.data_root) as root:
+        with only_run(), data_root(arguments.data_root) as root:
+            if machine.is_busy():
+                console.print("this machine is busy: the figures will be blurred", style="yellow")
             versions = [PEERS[name]().version() for name in arguments.brokers] + [Rdkafka().describe()]
             about = machine.describe(root, versions)
             results = measure(arguments, console, root)
             about["Duration"] = f"{(time.monotonic() - began_s) / 60:.0f} minutes"
+    except AlreadyRunning as problem:
+        print(problem, file=sys.stderr)
+        return EXIT_REFUSED
     except KafkaUnavailable as problem:
         print(f"{problem} (`--brokers runnel` measures Runnel alone)", file=sys.stderr)
         return EXIT_UNAVAILABLE

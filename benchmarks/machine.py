@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 
 SYNC_PROBES = 100
+LOAD_PER_CORE_MAX = 0.3
 
 
 def describe(data_root: Path, versions: list[str]) -> dict[str, str]:
@@ -21,10 +22,16 @@ def describe(data_root: Path, versions: list[str]) -> dict[str, str]:
         "Memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "Kernel": f"{platform.system()} {platform.release()}",
         "Disk": f"{_filesystem(data_root)}, fdatasync of 4 KiB {_sync_ms(data_root):.2f} ms (median)",
+        "Load before": f"{os.getloadavg()[0]:.1f}",
         "Python": platform.python_version(),
         "Java": _java_version(),
         "Versions": ", ".join(versions),
     }
+
+
+def is_busy() -> bool:
+    """Whether something else runs here that will blur the figures."""
+    return os.getloadavg()[0] > LOAD_PER_CORE_MAX * (os.cpu_count() or 1)
 
 
 def source_commit() -> str:

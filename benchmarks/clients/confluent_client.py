@@ -143,7 +143,10 @@ def send_paced(options: Options, count: int, rate: float) -> float:
     """Stamps each record with the tick at which it was due, so that a stall counts for all it delays."""
     producer, deliveries = Producer(options.settings("p")), Deliveries()
     producer.list_topics(options["topic"], 10)
-    size_bytes, started, sent, tick = int(options.number("size", 100)), time.monotonic(), 0, 0
+    size_bytes = int(options.number("size", 100))
+    send(producer, options, 0, payload(0, time.monotonic_ns(), size_bytes), deliveries)
+    finish(producer, deliveries, 1)
+    started, sent, tick = time.monotonic(), 1, 0
     while sent < count:
         due_s = started + tick * TICK_S
         time.sleep(max(0.0, due_s - time.monotonic()))

@@ -132,7 +132,7 @@ static void send_one(rd_kafka_t *rk, rd_kafka_topic_t *topic, int partition, int
 /* Connecting, and half a second that an idempotent producer may wait for its id, are not throughput: the first
  * record goes out and is acknowledged before the clock starts. */
 static void send_first(rd_kafka_t *rk, rd_kafka_topic_t *topic, int partition) {
-        send_one(rk, topic, partition, first, 0);
+        send_one(rk, topic, partition, first, now_ns());
         rd_kafka_flush(rk, 30000);
         if (delivered != 1)
                 die("produce", "the first record was not acknowledged within 30 s");
@@ -240,7 +240,8 @@ static double paced_elapsed_s;
 static void *paced_producer(void *unused) {
         rd_kafka_t *rk = new_handle(RD_KAFKA_PRODUCER);
         rd_kafka_topic_t *topic = open_topic(rk);
-        int64_t started = now_ns(), sent = 0;
+        send_first(rk, topic, 0);
+        int64_t started = now_ns(), sent = 1;
         for (int64_t tick = 0; sent < count; tick++) {
                 int64_t due_ns = started + tick * TICK_NS;
                 struct timespec wake = {due_ns / 1000000000, due_ns % 1000000000};

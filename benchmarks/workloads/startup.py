@@ -9,10 +9,9 @@ from benchmarks.results import Row
 from benchmarks.sizes import Sizes
 from benchmarks.workloads.kinds import OwnWorkload
 
-SECTION = "Start and memory"
-FIRST_ACK = Row(SECTION, "start to first ack, empty data dir", "s", True)
-IDLE_MEMORY = Row(SECTION, "idle RSS, one topic", "MB", True)
-LOADED_MEMORY = Row(SECTION, "RSS after all load of one round", "MB", True)
+FIRST_ACK = Row("Start-up", "start to first ack, empty data dir", "s", True)
+IDLE_MEMORY = Row("Idle memory", "idle RSS, one topic", "MB", True)
+LOADED_MEMORY = Row("Memory after load", "RSS after every shared workload of one round", "MB", True)
 
 
 class Startup(OwnWorkload):
