@@ -1,7 +1,7 @@
 """The command: `python -m benchmarks` measures Runnel against Apache Kafka, prints and stores the tables.
 
 `make bench` runs all of it; `--only startup,latency` a part; `--quick` tries the harness in a minute or two.
-Exit codes: 0 measured, 1 a workload failed, 2 wrong arguments or another run is active, 3 Apache Kafka cannot be run here.
+Exit codes: 0 measured, 1 a workload failed, 2 wrong arguments or another run is active, 3 Kafka cannot be run here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import argparse
 import contextlib
 import fcntl
 import json
-import os
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -167,7 +167,8 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    # An ordinary exit, so that the broker under test is stopped and its data removed.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
