@@ -86,6 +86,7 @@ class ReadPlan:
             self.segment.suspect_indexes()
             end, next_offset = _walk(data, 0)
             data = data[:end]
+            self.length = end
         if not data:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"no batch starts at {self.position} of the segment")
         self._next_offset = next_offset

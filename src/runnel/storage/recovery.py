@@ -204,7 +204,8 @@ def _cut(log: Log, number: int, scanner: Scanner, size: int, recovery_point: int
         )
     if intact or offset < recovery_point:
         logger.error("%s; the log now ends there, the rest is kept in *%s", what, CORRUPT_SUFFIX)
-        _set_aside(log, segment, position, size)
+        if position < size:
+            _set_aside(log, segment, position, size)
         for other in later:
             log.files.rename(other.log.path, f"{other.log.path}{CORRUPT_SUFFIX}")
     else:
