@@ -1,4 +1,4 @@
-"""The bit fields that say what a principal may do to a topic or to the cluster (KIP-430)."""
+"""The bit fields that say what a principal may do to a topic, a group or the cluster (KIP-430)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def _bits(*operations: int) -> int:
 TOPIC_OPERATIONS = _bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
 CLUSTER_OPERATIONS = _bits(CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE)
 
+GROUP_OPERATIONS = _bits(READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+
 
 def topic_operations(asked: bool) -> int:
     return TOPIC_OPERATIONS if asked else NOT_ASKED
@@ -22,3 +24,7 @@ def topic_operations(asked: bool) -> int:
 
 def cluster_operations(asked: bool) -> int:
     return CLUSTER_OPERATIONS if asked else NOT_ASKED
+
+
+def group_operations(asked: bool) -> int:
+    return GROUP_OPERATIONS if asked else NOT_ASKED

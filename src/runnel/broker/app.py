@@ -81,6 +81,7 @@ class Application:
         """No new connections; answer what is in flight; then flush and close the logs."""
         self.listener.stop_accepting()
         self.node.fetch.wake_all()
+        self.node.groups.release()
         await self.listener.drain(DRAIN_GRACE_S)
         await self.node.stop()
 

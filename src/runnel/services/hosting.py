@@ -1,8 +1,12 @@
 """Runs a deterministic state machine on a log: decide → append → commit → replay → reply.
 
-One component hosts every machine of the broker: cluster metadata now, groups and transactions on their internal topics
-later. The machine decides without I/O; its records are appended as one batch and made durable; only then are they
-replayed and the reply leaves. A decision that needs no record (a read, a refusal) is answered at once.
+One component hosts every machine of the broker: cluster metadata and groups now, transactions later. The machine
+decides without I/O; its records are appended as one batch and made durable; only then are they replayed and the reply
+leaves. A decision that needs no record (a read, a refusal) is answered at once.
+
+``submit`` takes one decision after the other, an fsync each. A machine with many decisions in flight (groups) pipelines
+instead: it appends and replays at once, later decisions build on that, and every reply waits for ``settled``. One fsync
+then serves all; if the log fails, such a machine is thrown away and loaded again.
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ class Host(Generic[Record]):
         self._flusher = flusher
         self._now_ms = now_ms
         self._turn = asyncio.Lock()
+        self._appended_offset = 0
 
     def load(self) -> int:
         """Replay the whole log (blocking, at start-up); how many records there were."""
@@ -74,6 +79,25 @@ class Host(Generic[Record]):
                     yield [self._codec.decode(r.key, r.value) for r in decode_records(data, position)]
             offset = plan.next_offset
 
+    async def load_off_loop(self) -> int:
+        """Replay the whole log in threads, before the machine is in use; how many records there were."""
+        log = self._partition.log
+        offset, count = log.log_start_offset, 0
+        while offset < log.end_offset:
+            plan = log.plan_read(offset, READ_BYTES_MAX, log.end_offset, min_one=True)
+            count += await asyncio.to_thread(self._replay_bytes, plan.read)
+            offset = plan.next_offset
+        return count
+
+    def _replay_bytes(self, read: Callable[[], bytes]) -> int:
+        data, count = read(), 0
+        for position, header in iterate_headers(data):
+            if not header.is_control:
+                records = [self._codec.decode(r.key, r.value) for r in decode_records(data, position)]
+                self._replay(records)
+                count += len(records)
+        return count
+
     async def submit(self, decide: Callable[[int], Decision[Record]]) -> Any:
         """Let the machine decide and, if that makes records, answer when they are committed and replayed."""
         async with self._turn:
@@ -84,9 +108,25 @@ class Host(Generic[Record]):
             return decision.reply
 
     async def _commit(self, records: Sequence[Record]) -> None:
+        self.append(records)
+        await self.settled()
+
+    # --- pipelined --------------------------------------------------------------------------------------------
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Write the records of one decision as one batch. Whoever calls this replays them itself."""
         now_ms = self._now_ms()
         rows = [(now_ms, *self._codec.encode(record), ()) for record in records]
         batch = encode_batch(rows)
         result = self._partition.log.append(memoryview(batch), read_header(batch), self._partition.leader_epoch, now_ms)
         self._partition.appended(len(batch))
-        await self._flusher.flushed(self._partition, result.last_offset + 1)
+        self._appended_offset = result.last_offset + 1
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was appended is on disk."""
+        return self._partition.log.flushed_offset >= self._appended_offset
+
+    def settled(self) -> asyncio.Future[None]:
+        """Done when everything that was appended so far is on disk."""
+        return self._flusher.flushed(self._partition, self._appended_offset)

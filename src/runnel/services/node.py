@@ -14,6 +14,7 @@ from runnel.services.controller import METADATA_TOPIC, METADATA_TOPIC_ID, Contro
 from runnel.services.fetch import FetchService
 from runnel.services.fetch_sessions import FetchSessions
 from runnel.services.flusher import Flusher
+from runnel.services.groups import GroupService
 from runnel.services.housekeeping import Housekeeping
 from runnel.services.log_storage import LogStorage
 from runnel.services.offsets import OffsetService
@@ -52,6 +53,7 @@ class Node:
         self.offsets = OffsetService()
         self.topics = TopicService(self._controller)
         self.producer_ids = ProducerIds(self._controller, self.node_id)
+        self.groups = GroupService(self._controller, self.partitions, configs, flusher)
         self._housekeeping = Housekeeping(self.partitions, configs, flusher)
 
     @classmethod
@@ -97,6 +99,7 @@ class Node:
         self._storage.set_strays_aside({*self.image.topics, METADATA_TOPIC})
         self.partitions.remove_later(self._storage.leftovers())
         self._housekeeping.start()
+        self.groups.start()
         log.info(
             "broker %d of cluster %s: %d topics, %d partitions, %d metadata records%s",
             self.node_id,
@@ -110,10 +113,12 @@ class Node:
     async def _follow(self, before: ClusterImage, image: ClusterImage) -> None:
         configs_changed = self.configs.follow(image)
         await self.partitions.follow(before, image, configs_changed)
+        self.groups.follow(before, image)
 
     async def stop(self) -> None:
         """Flush, close, and leave the mark of a clean stop."""
         await self._housekeeping.stop()
+        await self.groups.stop()
         clean = await self.partitions.close()
         self.fetch.close()
         self._flusher.close()

@@ -157,6 +157,74 @@ _TOPICS = (
     ),
 )
 
+_GROUPS = (
+    _fixed(
+        "group.min.session.timeout.ms",
+        ConfigType.INT,
+        6000,
+        "The shortest session timeout that a group member may ask for.",
+        Range(0),
+    ),
+    _fixed(
+        "group.max.session.timeout.ms",
+        ConfigType.INT,
+        1_800_000,
+        "The longest session timeout that a group member may ask for.",
+        Range(0),
+    ),
+    _fixed("group.max.size", ConfigType.INT, 2**31 - 1, "How many members one group may have.", Range(1)),
+    _fixed(
+        "group.initial.rebalance.delay.ms",
+        ConfigType.INT,
+        0,
+        "How long an empty group waits for more members after the first one joined. Kafka's default is 3 s; on one "
+        "broker nobody needs to wait.",
+        Range(0),
+    ),
+    _fixed(
+        "offset.metadata.max.bytes",
+        ConfigType.INT,
+        4096,
+        "The most bytes of metadata that may be committed with an offset.",
+        Range(0, 32767),
+    ),
+    _fixed(
+        "offsets.retention.minutes",
+        ConfigType.INT,
+        10_080,
+        "How long the committed offsets of a group are kept after it lost its last member.",
+        Range(1),
+    ),
+    _fixed(
+        "offsets.retention.check.interval.ms",
+        ConfigType.LONG,
+        600_000,
+        "How often groups are checked for offsets past their retention.",
+        Range(1),
+    ),
+    _fixed(
+        "offsets.topic.num.partitions",
+        ConfigType.INT,
+        50,
+        "How many partitions __consumer_offsets gets when it is created.",
+        Range(1),
+    ),
+    _fixed(
+        "offsets.topic.replication.factor",
+        ConfigType.SHORT,
+        1,
+        "How many replicas __consumer_offsets gets when it is created. Kafka's default is 3.",
+        Range(1),
+    ),
+    _fixed(
+        "offsets.topic.segment.bytes",
+        ConfigType.INT,
+        100 << 20,
+        "The segment size of __consumer_offsets, set when it is created.",
+        Range(1),
+    ),
+)
+
 _RETENTION = Range(1, None, ((-1, "for no limit"),))
 
 _LOGS = (
@@ -252,5 +320,5 @@ FAMILIES: dict[str, tuple[tuple[str, int], ...]] = {
 }
 
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
-    definition.name: definition for definition in (*_IDENTITY, *_DOOR, *_TOPICS, *_LOGS, *_behind_topics())
+    definition.name: definition for definition in (*_IDENTITY, *_DOOR, *_TOPICS, *_GROUPS, *_LOGS, *_behind_topics())
 }

@@ -1,0 +1,310 @@
+"""The group coordinator of this broker: finds or loads the shard of a group, asks it, and keeps its time.
+
+`__consumer_offsets` is made on first need. A shard is loaded when first used. One timer serves all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from runnel.core.groups import (
+    Commit,
+    GroupDescription,
+    GroupLimits,
+    GroupListing,
+    Join,
+    JoinReply,
+    LeaveReply,
+    Leaving,
+    OffsetCommitted,
+    Offsets,
+    Sync,
+    SyncReply,
+    Turn,
+)
+from runnel.core.metadata import ClusterImage, CreateTopics, NewTopic, TopicImage, TopicOutcome
+from runnel.services.configs import ConfigService
+from runnel.services.controller import Controller
+from runnel.services.flusher import Flusher
+from runnel.services.group_shard import GroupShard, Token
+from runnel.services.partitions import Partitions
+from runnel.wire.errors import ErrorCode, Refusal
+
+log = logging.getLogger("runnel.groups")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TIMER_SLACK_MS = 1
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """Java's String.hashCode over UTF-16, as every Kafka broker and tool computes it."""
+    code = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(units), 2):
+        code = (31 * code + (units[index] << 8) + units[index + 1]) & 0xFFFF_FFFF
+    return (code & 0x7FFF_FFFF) % partitions
+
+
+class SteadyClock:
+    """Milliseconds since the epoch that never jump: sessions must not end because a clock was set."""
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+
+    def __call__(self) -> int:
+        return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+
+
+def group_limits(configs: ConfigService) -> GroupLimits:
+    broker = configs.broker
+    return GroupLimits(
+        session_timeout_ms_min=broker["group.min.session.timeout.ms"],
+        session_timeout_ms_max=broker["group.max.session.timeout.ms"],
+        members_max=broker["group.max.size"],
+        initial_delay_ms=broker["group.initial.rebalance.delay.ms"],
+        offset_metadata_bytes_max=broker["offset.metadata.max.bytes"],
+        offset_retention_ms=broker["offsets.retention.minutes"] * 60_000,
+        expiry_interval_ms=broker["offsets.retention.check.interval.ms"],
+    )
+
+
+class GroupService:
+    def __init__(
+        self, controller: Controller, partitions: Partitions, configs: ConfigService, flusher: Flusher
+    ) -> None:
+        self._controller = controller
+        self._partitions = partitions
+        self._configs = configs
+        self._flusher = flusher
+        self._limits = group_limits(configs)
+        self._now_ms = SteadyClock()
+        self._loop = asyncio.get_running_loop()
+        self._shards: dict[int, GroupShard] = {}
+        self._loading: dict[int, asyncio.Task[GroupShard]] = {}
+        self._topic_creation = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._sweeper: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    # --- members ----------------------------------------------------------------------------------------------
+
+    async def join(self, join: Join) -> JoinReply:
+        reply: JoinReply = await self._ask(join.group_id, lambda m, token, now_ms: m.join(join, token, now_ms))
+        return reply
+
+    async def sync(self, sync: Sync) -> SyncReply:
+        reply: SyncReply = await self._ask(sync.group_id, lambda m, token, now_ms: m.sync(sync, token, now_ms))
+        return reply
+
+    def heartbeat(
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """At once where the group is loaded: nothing is logged for a heartbeat."""
+        shard = self._loaded(group_id)
+        if shard is None:
+            return self._heartbeat_later(group_id, generation, member_id, instance_id)
+        return shard.machine.heartbeat(group_id, generation, member_id, instance_id, self._now_ms())
+
+    async def _heartbeat_later(
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None
+    ) -> ErrorCode:
+        shard = await self._shard(group_id)
+        return shard.machine.heartbeat(group_id, generation, member_id, instance_id, self._now_ms())
+
+    async def leave(self, group_id: str, leaving: Sequence[Leaving]) -> LeaveReply:
+        reply: LeaveReply = await self._ask(group_id, lambda m, _, now_ms: m.leave(group_id, leaving, now_ms))
+        return reply
+
+    # --- offsets ----------------------------------------------------------------------------------------------
+
+    async def commit(self, commit: Commit) -> Sequence[ErrorCode]:
+        """One code per offset, when those that were taken are on disk."""
+        codes: Sequence[ErrorCode] = await self._ask(commit.group_id, lambda m, _, now_ms: m.commit(commit, now_ms))
+        return codes
+
+    async def offsets(self, group_id: str) -> Offsets:
+        """What a group has committed; none of it can be lost by a crash after this."""
+        shard = await self._shard(group_id)
+        offsets = shard.machine.offsets_of(group_id).copy()
+        await shard.settled()
+        return offsets
+
+    async def delete_offsets(self, group_id: str, wanted: Sequence[tuple[str, int]]) -> Sequence[ErrorCode]:
+        codes: Sequence[ErrorCode] = await self._ask(group_id, lambda m, _, __: m.delete_offsets(group_id, wanted))
+        return codes
+
+    # --- groups -----------------------------------------------------------------------------------------------
+
+    async def describe(self, group_id: str) -> GroupDescription | None:
+        return (await self._shard(group_id)).machine.describe(group_id)
+
+    async def delete(self, group_id: str) -> ErrorCode:
+        code: ErrorCode = await self._ask(group_id, lambda m, _, __: m.delete(group_id))
+        return code
+
+    async def listing(self, states: Sequence[str]) -> list[GroupListing]:
+        await self.load_all()
+        wanted = {state.lower() for state in states}
+        return [row for _, shard in sorted(self._shards.items()) for row in shard.machine.listing(wanted)]
+
+    # --- shards -----------------------------------------------------------------------------------------------
+
+    async def _ask(self, group_id: str, decide: Callable[[Any, Token, int], Turn]) -> Any:
+        shard = self._loaded(group_id) or await self._shard(group_id)
+        answer = shard.ask(lambda token, now_ms: decide(shard.machine, token, now_ms))
+        self._set_timer(shard)
+        return await answer
+
+    def _topic(self) -> TopicImage | None:
+        return self._controller.image.topics.get(OFFSETS_TOPIC)
+
+    def _loaded(self, group_id: str) -> GroupShard | None:
+        topic = self._topic()
+        if topic is None or self._stopping:
+            return None
+        shard = self._shards.get(partition_of(group_id, len(topic.partitions)))
+        return shard if shard is not None and shard.failure is None else None
+
+    async def _shard(self, group_id: str) -> GroupShard:
+        """The shard of a group, loaded if need be. Refusal where the coordinator cannot work."""
+        if self._stopping:
+            raise _stopping()
+        topic = self._topic() or await self._create_topic()
+        return await self._shard_at(partition_of(group_id, len(topic.partitions)))
+
+    async def _create_topic(self) -> TopicImage:
+        async with self._topic_creation:
+            if self._topic() is None:
+                await self._ask_for_topic()
+        topic = self._topic()
+        if topic is None:
+            raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} could not be created")
+        return topic
+
+    async def _ask_for_topic(self) -> None:
+        broker = self._configs.broker
+        configs: dict[str, str | None] = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(broker["offsets.topic.segment.bytes"]),
+        }
+        counts = (broker["offsets.topic.num.partitions"], broker["offsets.topic.replication.factor"])
+        command = CreateTopics([NewTopic(OFFSETS_TOPIC, *counts, configs=configs)])
+        outcomes: Sequence[TopicOutcome] = await self._controller.submit(command)
+        for outcome in outcomes:
+            if outcome.code:
+                log.error("%s could not be created: %s", OFFSETS_TOPIC, outcome.message)
+
+    async def _shard_at(self, index: int) -> GroupShard:
+        if self._stopping:
+            raise _stopping()
+        shard = self._shards.get(index)
+        if shard is not None and shard.failure is None:
+            return shard
+        loading = self._loading.get(index)
+        if loading is None:
+            loading = self._loop.create_task(self._load(index))
+            self._loading[index] = loading
+            loading.add_done_callback(lambda _: self._loading.pop(index, None))
+        return await asyncio.shield(loading)
+
+    async def _load(self, index: int) -> GroupShard:
+        try:
+            partition = await self._partitions.open(OFFSETS_TOPIC, index)
+            if partition.log.offline is not None:
+                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{OFFSETS_TOPIC}-{index} is offline")
+            shard = GroupShard(partition, self._limits, self._flusher, self._now_ms)
+            await shard.load()
+        except Refusal as refusal:
+            raise Refusal(ErrorCode.NOT_COORDINATOR, refusal.message) from refusal
+        self._shards[index] = shard
+        shard.carry_out(shard.machine.forget(self._is_gone))
+        self._set_timer(shard)
+        return shard
+
+    async def load_all(self) -> None:
+        """Load every shard whose log holds something."""
+        topic = self._topic()
+        if topic is None:
+            return
+        missing = {(OFFSETS_TOPIC, index) for index in range(len(topic.partitions)) if index not in self._shards}
+        usage = await self._partitions.disk_usage(missing)
+        for (_, index), size_bytes in usage.partition_bytes.items():
+            if size_bytes > 0:
+                await self._shard_at(index)
+
+    # --- topics -----------------------------------------------------------------------------------------------
+
+    def follow(self, before: ClusterImage, image: ClusterImage) -> None:
+        """Drop the offsets of topics that were deleted."""
+        if before.topics is image.topics or all(
+            topic.topic_id in image.topic_names for topic in before.topics.values()
+        ):
+            return
+        for shard in self._shards.values():
+            if shard.failure is None:
+                shard.carry_out(shard.machine.forget(self._is_gone))
+
+    def _is_gone(self, offset: OffsetCommitted) -> bool:
+        topic = self._controller.image.topics.get(offset.topic)
+        return topic is None or (bool(offset.topic_id.int) and offset.topic_id != topic.topic_id)
+
+    # --- time -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._sweeper = self._loop.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        """Shards that nobody asked for are loaded once per interval, so that their offsets can expire too."""
+        while True:
+            await asyncio.sleep(self._limits.expiry_interval_ms / 1000)
+            try:
+                await self.load_all()
+            except Refusal as refusal:
+                log.error("not every group could be loaded: %s", refusal)
+
+    def _set_timer(self, shard: GroupShard) -> None:
+        due_ms = shard.machine.next_deadline_ms()
+        if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms) or self._stopping:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        delay_ms = max(due_ms - self._now_ms(), 0) + TIMER_SLACK_MS
+        self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now_ms = self._now_ms()
+        for shard in self._shards.values():
+            if shard.failure is not None:
+                continue
+            due_ms = shard.machine.next_deadline_ms()
+            if due_ms is not None and due_ms <= now_ms:
+                shard.carry_out(shard.machine.tick(now_ms))
+            self._set_timer(shard)
+
+    def release(self) -> None:
+        """The broker stops: answer everybody who waits, and take no more requests."""
+        self._stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for shard in self._shards.values():
+            shard.close()
+
+    async def stop(self) -> None:
+        self.release()
+        waiting = [*self._loading.values(), *((self._sweeper,) if self._sweeper is not None else ())]
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def _stopping() -> Refusal:
+    return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is stopping")
