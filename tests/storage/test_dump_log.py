@@ -25,9 +25,9 @@ def dump(files: list[Path], *options: str) -> str:
     command += ["org.apache.kafka.tools.DumpLogSegments", "--files", names, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stderr.splitlines() if "SLF4J" not in line]
-    assert not any("Exception" in line for line in lines), done.stderr
-    return done.stdout
+    assert "Exception" not in done.stderr, done.stderr
+    complaints = [line for line in done.stderr.splitlines() if "SLF4J" not in line]
+    return "\n".join([done.stdout, *complaints])
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,8 @@ def test_indexes_agree_with_the_log(folder: Path) -> None:
     indexes = [*sorted(folder.glob("*.index")), *sorted(folder.glob("*.timeindex"))]
     assert len(indexes) >= 6
     output = dump(indexes)
-    for complaint in ("Mismatches in", "Found timestamp", "Found out of order", "not found in the log"):
-        assert complaint not in output
+    rows = [line for line in output.splitlines() if line and not line.startswith(("Dumping", "offset:", "timestamp:"))]
+    assert rows == [], "it complains"
     assert "offset: " in output
     assert "timestamp: " in output
 
@@ -90,7 +90,7 @@ def test_damage_would_be_reported(folder: Path, tmp_path: Path) -> None:
     data[100] ^= 1
     (tmp_path / source.name).write_bytes(data)
     index = bytearray(source.with_suffix(".index").read_bytes())
-    index[3] ^= 1
+    index[2] ^= 0x40
     (tmp_path / source.name).with_suffix(".index").write_bytes(index)
     assert "isvalid: false" in dump([tmp_path / source.name])
     assert "Mismatches in" in dump([(tmp_path / source.name).with_suffix(".index")])
