@@ -16,9 +16,9 @@ from runnel.cli.options import (
     json_option,
     yes_option,
 )
+from runnel.cli.outcomes import confirm, report
 from runnel.cli.output import counted, note, print_json, print_table
 from runnel.cli.session import run
-from runnel.cli.topic import confirm, report, topic
 from runnel.client import admin
 from runnel.client.admin import ConfigChange, ConfigOperation, Outcome
 from runnel.client.cluster import Cluster
@@ -26,7 +26,7 @@ from runnel.client.metadata import TopicPartition
 from runnel.client.offsets import Position, PositionKind, ResolvedPosition, delete_records, resolve
 
 
-@topic.command()
+@click.command()
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TopicName())
 @click.option("-c", "-s", "--config", "--set", "sets", multiple=True, type=KeyValue(), help="Set a config.")
 @click.option("-d", "--delete", "deletes", multiple=True, metavar="KEY", help="Back to the broker's value.")
@@ -64,7 +64,7 @@ def alter(
     return report(run(work), "would alter {name}" if dry_run else "altered {name}", as_json=as_json)
 
 
-@topic.command("add-partitions")
+@click.command("add-partitions")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TopicName())
 @click.option("-n", "--num", "more", type=click.IntRange(min=1), help="How many to add.")
 @click.option("-p", "--partitions", "total", type=click.IntRange(min=1), help="How many there shall be in all.")
@@ -87,7 +87,7 @@ def add_partitions(topics: tuple[str, ...], more: int | None, total: int | None,
     return report(run(work), done, as_json=as_json)
 
 
-@topic.command(short_help="Delete the oldest records of a topic.")
+@click.command(short_help="Delete the oldest records of a topic.")
 @click.argument("name", metavar="TOPIC", type=TopicName())
 @click.option("-o", "--before-offset", "before", type=PositionType(), help="An offset, `end`, -N, or @TIME.")
 @click.option("--to-timestamp", "timestamp_ms", type=TimestampType(), help="Milliseconds or ISO time (UTC).")

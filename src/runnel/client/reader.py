@@ -119,22 +119,35 @@ class Reader:
                 self._fetching[node_id] = asyncio.create_task(self._fetch(node_id, request), name=name)
 
     async def _take_finished(self) -> list[Chunk]:
+        """What has arrived. A failure that may pass holds up its own partitions only, unless nothing else came."""
         chunks: list[Chunk] = []
-        failure: ClientError | None = None
+        failures: list[ClientError] = []
         for node_id in [node_id for node_id, task in self._fetching.items() if task.done()]:
             task = self._fetching.pop(node_id)
             del self._asked[node_id]
             try:
                 for target, reply in task.result().items():
-                    if target in self.positions:
-                        chunks += await self._take(target, reply)
+                    chunks += await self._take_or_note(target, reply, failures)
             except ClientError as error:
-                failure = error
-        if failure is None:
+                failures.append(error)
+        if failures:
+            self._stale = True
+            if not chunks or not failures[0].retriable:
+                raise failures[0]
+        else:
             self._patience = Patience(self._cluster.timeout_s)
-        elif not chunks:
-            raise failure
         return chunks
+
+    async def _take_or_note(
+        self, target: TopicPartition, reply: FetchPartitionReply, failures: list[ClientError]
+    ) -> Sequence[Chunk]:
+        if target not in self.positions:
+            return ()
+        try:
+            return await self._take(target, reply)
+        except ClientError as error:
+            failures.append(error)
+            return ()
 
     async def _take(self, target: TopicPartition, reply: FetchPartitionReply) -> Sequence[Chunk]:
         position = self.positions[target]
