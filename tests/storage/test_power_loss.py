@@ -178,7 +178,7 @@ def test_a_clean_stop_then_power_loss_loses_nothing(seed: int) -> None:
     end_offset, log_start_offset = log.end_offset, log.log_start_offset
     log.close(clean=True)
     survivors = files.power_loss(random, Survival.NOTHING)
-    log = open_log(survivors, DIRECTORY, clean=True, **CONFIG)
+    log = open_log(survivors, DIRECTORY, clean=True, log_start_offset=log_start_offset, **CONFIG)
     assert (log.end_offset, log.log_start_offset) == (end_offset, log_start_offset)
     world.check(log)
 

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -285,6 +286,7 @@ class MemoryFile:
         with content.lock:
             for buffer in buffers:
                 content.data += buffer
+            content.modified_ms = time.time_ns() // 1_000_000
 
     def read(self, position: int, length: int) -> bytes:
         content = self._content

@@ -27,7 +27,7 @@ from runnel.storage.handles import Handle, HandleCache
 from runnel.storage.segment import NEVER, SEGMENT_BYTES_MAX, Segment
 from runnel.storage.snapshots import ProducerSnapshots
 from runnel.storage.syncing import RemovalJob, SyncJob
-from runnel.wire.batch import BatchHeader, assign, iterate_headers
+from runnel.wire.batch import LENGTH_PREFIX_BYTES, BatchHeader, assign, iterate_headers
 from runnel.wire.errors import ErrorCode, Refusal
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -48,7 +48,8 @@ class LogConfig:
     retention_bytes: int = -1
     flush_messages: int = UNLIMITED
     flush_ms: int = UNLIMITED
-    producer_expiration_ms: int = 24 * 3600 * 1000
+    producer_expiration_ms: int = -1
+    """With this, `enforce_retention` forgets idle producers too; else it is the caller's `producers.expire`."""
     compacted: bool = False
     """Gaps between offsets are legal, because compaction made them. Else recovery takes a gap for lost bytes."""
 
@@ -161,6 +162,8 @@ class Log:
                     return AppendResult(verdict.base_offset, verdict.last_offset, True, verdict.timestamp)
                 raise Refusal(verdict.code, verdict.message)
         segment, size = self.active, len(batch)
+        if size != header.batch_length + LENGTH_PREFIX_BYTES or header.last_offset_delta < 0:
+            raise ValueError(f"not one whole batch: {size} bytes with {header}")
         base_offset = self.end_offset
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp

@@ -190,20 +190,20 @@ class Segment:
         """Position and header of the first batch that ends at or after `offset`; None if there is none here."""
         self.load_indexes()
         floor = self.index.floor(self.index.FIRST, offset - self.base_offset)
-        if floor is not None:
-            relative_offset, position = floor.entry
-            if self._ends_at(position, self.base_offset + relative_offset):
-                return self._walk_to(position, offset)
-            self.rebuild_indexes()
-            position = self.index.by_offset(offset)
-            return self._walk_to(position, offset)
-        return self._walk_to(0, offset)
-
-    def _ends_at(self, position: int, last_offset: int) -> bool:
-        """Whether the index told the truth: a batch starts there and ends at that offset."""
-        for _, header in self.headers(position, HEADER_BYTES):
-            return header.last_offset == last_offset
-        return False
+        if floor is None:
+            return self._walk_to(0, offset)
+        relative_offset, position = floor.entry
+        batches = self.headers(position)
+        first = next(batches, None)
+        if first is None or first[1].last_offset != self.base_offset + relative_offset:
+            self.rebuild_indexes()  # the index lied: no batch that ends at this offset starts there
+            return self._walk_to(self.index.by_offset(offset), offset)
+        if first[1].last_offset >= offset:
+            return first
+        for at, header in batches:
+            if header.base_offset + header.last_offset_delta >= offset:
+                return at, header
+        return None
 
     def _walk_to(self, position: int, offset: int) -> tuple[int, BatchHeader] | None:
         for at, header in self.headers(position):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def enforce_retention(log: Log, now_ms: int, high_watermark: int | None, defer_removal: bool) -> int:
     if log.offline is not None:
         raise LogOffline(log.path, log.offline)
-    log.producers.expire(now_ms, log.config.producer_expiration_ms)
+    if log.config.producer_expiration_ms >= 0:
+        log.producers.expire(now_ms, log.config.producer_expiration_ms)
     limit = log.end_offset if high_watermark is None else high_watermark
     count = max(_expired(log, now_ms), _oversized(log), _below_start(log))
     count = min(count, _below(log, limit))
