@@ -12,7 +12,9 @@ SCRATCH_BYTES = 256 * 1024
 POOL_CLASSES = tuple(1 << shift for shift in range(16, 22))  # 64 KiB … 2 MiB
 POOL_RETAINED_BYTES_MAX = 16 * 1024 * 1024
 FIRST_BUFFER_BYTES_MAX = POOL_CLASSES[-1]
-"""A frame that claims to be larger starts with this much and grows as its bytes really arrive."""
+PROMISE_BYTES_MAX = POOL_CLASSES[0]
+"""What a connection gets on its word. A larger buffer follows as bytes really arrive, or at once where the connection
+has sent a frame of such a size before."""
 
 
 class BufferPool:
@@ -28,7 +30,7 @@ class BufferPool:
 
     @property
     def exhausted(self) -> bool:
-        """True while requests hold the whole budget: connections that want more must wait."""
+        """True while requests hold the whole budget: frames that want a larger buffer must wait."""
         return self.held_bytes >= self.budget_bytes
 
     def take(self, size_bytes: int) -> bytearray:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from runnel.broker.buffers import FIRST_BUFFER_BYTES_MAX
+from runnel.broker.buffers import FIRST_BUFFER_BYTES_MAX, PROMISE_BYTES_MAX
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import Malformed
 
@@ -62,10 +62,12 @@ class Connection(asyncio.BufferedProtocol):
         "_head",
         "_in_flight",
         "_outgoing",
+        "_proven_bytes",
         "_reading_paused",
         "_sending",
         "_tasks",
         "_unsent_bytes",
+        "_wants_memory",
         "_writing_paused",
         "active_at",
         "advertised",
@@ -97,6 +99,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._unsent_bytes = 0
+        self._wants_memory = False
+        self._proven_bytes = 0
         self._tasks: set[asyncio.Task[None]] | None = None
 
     # --- transport events -------------------------------------------------------------------------------------
@@ -117,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
         self._drop_frame()
-        self._forget_unsent()
+        self.count_unsent()
         if self._backlog:
             self._backlog.clear()
             self.listener.requests.held_bytes -= self._backlog_bytes
@@ -130,18 +134,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._writing_paused = True
-        self._unsent_bytes = self.transport.get_write_buffer_size()
-        self.listener.unsent_bytes += self._unsent_bytes
         self._update_reading()
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        self._forget_unsent()
+        self.count_unsent()
         self._pump()
 
-    def _forget_unsent(self) -> None:
-        self.listener.unsent_bytes -= self._unsent_bytes
-        self._unsent_bytes = 0
+    def count_unsent(self) -> None:
+        """Correct what the listener believes of this connection's replies that wait to be taken."""
+        waiting = 0 if self.closing else self.transport.get_write_buffer_size()
+        self.listener.unsent_bytes += waiting - self._unsent_bytes
+        self._unsent_bytes = waiting
 
     # --- reading ----------------------------------------------------------------------------------------------
 
@@ -161,8 +165,6 @@ class Connection(asyncio.BufferedProtocol):
         except Malformed as error:
             self.close(f"malformed request: {error}")
         self._flush()
-        if self.listener.requests.exhausted or self._reading_paused:
-            self._update_reading()
 
     def _parse(self, data: memoryview) -> None:
         if self._head:
@@ -189,28 +191,55 @@ class Connection(asyncio.BufferedProtocol):
         return size
 
     def _begin_frame(self, size: int, first: memoryview) -> None:
-        buffer = self.listener.requests.take(min(size, FIRST_BUFFER_BYTES_MAX))
+        believed = min(size, max(len(first), PROMISE_BYTES_MAX, min(self._proven_bytes, FIRST_BUFFER_BYTES_MAX)))
+        buffer = self.listener.requests.take(believed)
         buffer[: len(first)] = first
         self._frame, self._frame_size, self._frame_filled = buffer, size, len(first)
+        self.listener.partial_frames += 1
+        self._grow_if_full()
 
     def _frame_grew(self, count: int) -> None:
-        buffer = cast(bytearray, self._frame)
         self._frame_filled += count
         if self._frame_filled == self._frame_size:
-            self._frame = None
+            buffer = self._take_frame()
+            self._proven_bytes = max(self._proven_bytes, self._frame_size)
             # The handlers of this turn are done with the bytes when _on_frame returns: it copies what must wait.
             self._on_frame(memoryview(buffer)[: self._frame_size])
             self.listener.requests.give_back(buffer)
-        elif self._frame_filled == len(buffer):
-            larger = self.listener.requests.take(min(self._frame_size, 2 * len(buffer)))
+        else:
+            self._grow_if_full()
+
+    def _grow_if_full(self) -> None:
+        """More of this frame has arrived than was believed: give it room, or let it wait for memory."""
+        buffer = self._frame
+        if buffer is None or self._frame_filled < len(buffer):
+            return
+        if self.listener.requests.exhausted:
+            self._wants_memory = True
+            self.listener.wait_for_memory(self)
+            self._update_reading()
+        else:
+            self.memory_is_there()
+
+    def memory_is_there(self) -> None:
+        """Called by the listener too, when this frame's turn has come."""
+        buffer = self._frame
+        if buffer is not None and self._frame_filled == len(buffer):
+            larger = self.listener.requests.take(min(self._frame_size, 4 * len(buffer)))
             larger[: len(buffer)] = buffer
             self._frame = larger
             self.listener.requests.give_back(buffer)
+        self._wants_memory = False
+        self._update_reading()
+
+    def _take_frame(self) -> bytearray:
+        buffer, self._frame = cast(bytearray, self._frame), None
+        self.listener.partial_frames -= 1
+        return buffer
 
     def _drop_frame(self) -> None:
         if self._frame is not None:
-            self.listener.requests.give_back(self._frame)
-            self._frame = None
+            self.listener.requests.give_back(self._take_frame())
 
     # --- order ------------------------------------------------------------------------------------------------
 
@@ -323,6 +352,9 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, reply: Buffers) -> None:
         """Gather the replies of one turn of the loop: one system call carries them all."""
         self._outgoing += reply
+        size = sum(map(len, reply))
+        self._unsent_bytes += size
+        self.listener.unsent_bytes += size
         if not self._sending:
             self._sending = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -343,16 +375,16 @@ class Connection(asyncio.BufferedProtocol):
             or self._draining
             or self._backlog_bytes > BACKLOG_BYTES_MAX
             or (self._backlog is not None and len(self._backlog) >= BACKLOG_REQUESTS_MAX)
-            or (self._frame is None and self.listener.requests.exhausted)
+            or self._wants_memory
         )
         if crowded != self._reading_paused and not self.closing:
             self._reading_paused = crowded
             (self.transport.pause_reading if crowded else self.transport.resume_reading)()
-        if crowded and self.listener.requests.exhausted:
-            self.listener.wait_for_memory(self)
 
-    def memory_is_back(self) -> None:
-        self._update_reading()
+    @property
+    def is_stalled(self) -> bool:
+        """A request has begun to arrive, and it is not us who make it wait."""
+        return self._frame is not None and not self._reading_paused
 
     def drain(self) -> None:
         """The broker stops: answer what is in flight, read nothing more, then close."""
@@ -367,8 +399,10 @@ class Connection(asyncio.BufferedProtocol):
         return not self._in_flight and not self._backlog and not self._outgoing
 
     def close(self, reason: str) -> None:
+        """Close when the replies so far are taken; the listener aborts who does not take them."""
         if not self.closing:
-            self.closing = True
-            log.warning("closing connection from %s: %s", self.peer_host, reason)
             self._flush()
+            self.closing = True
+            self.active_at = self.listener.clock_s
+            self.listener.report("closed", self.peer_host, reason)
             self.transport.close()

@@ -19,7 +19,11 @@ log = logging.getLogger("runnel.listener")
 
 SWEEP_INTERVAL_S = 1.0
 LISTEN_BACKLOG = 4096
-REFUSALS_LOGGED_PER_SWEEP = 5
+REPORTS_PER_SWEEP = 5
+CLOSE_GRACE_S = 5.0
+STALLED_FRAME_S = 30.0
+RECOUNT_INTERVAL_S = 0.02
+MEMORY_WAIT_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,9 @@ class Listener:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._refused = 0
+        self._reported: dict[str, int] = {}
+        self._recounted_at = 0.0
+        self.partial_frames = 0  # requests that have begun to arrive
         self._draining: asyncio.Event | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -91,10 +97,15 @@ class Listener:
         return True
 
     def _refuse(self, connection: Connection, reason: str) -> bool:
-        self._refused += 1
-        if self._refused <= REFUSALS_LOGGED_PER_SWEEP:
-            log.warning("refused a connection from %s: %s", connection.peer_host, reason)
+        self.report("refused", connection.peer_host, reason)
         return False
+
+    def report(self, what: str, host: str, reason: str) -> None:
+        """Log what happened to a connection, and only count it when there is too much to log."""
+        count = self._reported.get(what, 0)
+        self._reported[what] = count + 1
+        if count < REPORTS_PER_SWEEP:
+            log.warning("%s a connection from %s: %s", what, host, reason)
 
     def forget(self, connection: Connection) -> None:
         if self._draining is not None:
@@ -108,16 +119,29 @@ class Listener:
                 del self._per_address[connection.peer_host]
 
     def wait_for_memory(self, connection: Connection) -> None:
-        if connection not in self._waiting_for_memory:
-            self._waiting_for_memory.append(connection)
-            asyncio.get_running_loop().call_later(0.01, self._wake_one_waiting)
+        if not self._waiting_for_memory:
+            asyncio.get_running_loop().call_later(MEMORY_WAIT_S, self._share_memory)
+        self._waiting_for_memory.append(connection)
 
-    def _wake_one_waiting(self) -> None:
-        if self._waiting_for_memory:
-            self._waiting_for_memory.popleft().memory_is_back()
+    def _share_memory(self) -> None:
+        """First come, first served. Where every frame in work waits for memory, one may exceed the budget: else none
+        would ever end."""
+        waiting = self._waiting_for_memory
+        while waiting and (not self.requests.exhausted or len(waiting) >= self.partial_frames):
+            waiting.popleft().memory_is_there()
+        if waiting:
+            asyncio.get_running_loop().call_later(MEMORY_WAIT_S, self._share_memory)
 
     @property
     def replies_crowded(self) -> bool:
+        """Whether replies that nobody takes fill their budget. Counted up at once, and down when it matters."""
+        if self.unsent_bytes <= self.limits.queued_bytes_max:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._recounted_at > RECOUNT_INTERVAL_S:
+            self._recounted_at = now_s
+            for connection in self.connections:
+                connection.count_unsent()
         return self.unsent_bytes > self.limits.queued_bytes_max
 
     # --- life -------------------------------------------------------------------------------------------------
@@ -128,15 +152,21 @@ class Listener:
         while True:
             await asyncio.sleep(SWEEP_INTERVAL_S)
             self.clock_s = loop.time()
-            oldest_s = self.clock_s - self.limits.idle_ms_max / 1000
-            for connection in [c for c in self.connections if c.active_at < oldest_s and c.is_idle]:
-                connection.close(f"idle for more than connections.max.idle.ms={self.limits.idle_ms_max}")
-            self._report_refusals()
+            for connection in list(self.connections):
+                self._look_at(connection, self.clock_s - connection.active_at)
+            for what, count in self._reported.items():
+                if count > REPORTS_PER_SWEEP:
+                    log.warning("%s %d connections in the last second", what, count)
+            self._reported.clear()
 
-    def _report_refusals(self) -> None:
-        if self._refused > REFUSALS_LOGGED_PER_SWEEP:
-            log.warning("refused %d connections in the last second", self._refused)
-        self._refused = 0
+    def _look_at(self, connection: Connection, silent_s: float) -> None:
+        if connection.closing:
+            if silent_s > CLOSE_GRACE_S:  # its last replies are not being taken
+                connection.transport.abort()
+        elif silent_s * 1000 > self.limits.idle_ms_max and connection.is_idle:
+            connection.close(f"idle for more than connections.max.idle.ms={self.limits.idle_ms_max}")
+        elif silent_s > STALLED_FRAME_S and connection.is_stalled:
+            connection.close(f"a request stopped arriving for {STALLED_FRAME_S:g} s")
 
     def stop_accepting(self) -> None:
         if self._server is not None:

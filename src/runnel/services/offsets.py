@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from runnel.services.partition import Partition
 from runnel.storage.errors import LogOffline
-from runnel.wire.errors import ErrorCode, Refusal
+from runnel.wire.errors import ErrorCode, Malformed, Refusal
 
 # ListOffsets writes these in place of a timestamp.
 LATEST = -1
@@ -52,6 +52,8 @@ class OffsetService:
                 found = await loop.run_in_executor(None, log.offset_for_timestamp, timestamp)
         except (LogOffline, OSError) as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except Malformed as error:  # batches are stored unopened: this one cannot be read by anybody
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, f"a stored batch cannot be decoded: {error}") from error
         if found is None or found[1] >= partition.high_watermark:
             return NOTHING
         return FoundOffset(*found)

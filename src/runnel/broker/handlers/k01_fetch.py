@@ -89,6 +89,9 @@ async def _open_then_wait(
 async def _wait(context: Context, requests: Requests, session: FetchSession | None, limits: Limits) -> Buffers:
     fetch = context.node.fetch
     planned: list[Planned] = await fetch.wait_and_plan(requests, limits, context.denied)
+    if context.connection.listener.replies_crowded:  # it may have become so while we waited
+        smaller = limits._replace(bytes_max=min(limits.bytes_max, CROWDED_RESPONSE_BYTES_MAX))
+        planned, _ = fetch.plan(requests, smaller, context.denied)
     replies = fetch.read(planned) if fetch.is_resident(planned) else await fetch.read_cold(planned)
     return answer(context, session, replies)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runnel.services.node import Node
 
 ALWAYS_AUTO_CREATE_BEFORE_VERSION = 4
+BY_ID_SINCE_VERSION = 12  # 10 and 11 have the field, but Kafka refuses its use
 
 
 def handle(context: Context, request: Any) -> Outcome:
@@ -84,6 +85,8 @@ def _body(context: Context, request: Any, refused: dict[str, int]) -> Body:
 
 def _asked_row(context: Context, request: Any, asked: Any, refused: dict[str, int]) -> Body:
     image = context.node.image
+    if context.version < BY_ID_SINCE_VERSION and (asked.name is None or asked.topic_id != ZERO_UUID):
+        return _missing_row(ErrorCode.INVALID_REQUEST, asked.name or "", asked.topic_id)
     by_id = asked.name is None or asked.topic_id != ZERO_UUID
     name = image.topic_names.get(asked.topic_id) if by_id else asked.name
     if name is not None and name in context.denied:

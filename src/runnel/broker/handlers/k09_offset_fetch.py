@@ -49,12 +49,10 @@ def _all(context: Context, offsets: Offsets) -> list[Body]:
     by_topic: dict[str, list[Body]] = {}
     for name, index in offsets:
         by_topic.setdefault(name, []).append(_row(offsets, name, index))
+    if context.version < BY_ID_SINCE_VERSION:
+        return [{"name": name, "partitions": rows} for name, rows in by_topic.items()]
     known = context.node.image.topics
-    return [
-        {"name": name, "topic_id": known[name].topic_id, "partitions": rows}
-        for name, rows in by_topic.items()
-        if name in known
-    ]
+    return [{"topic_id": known[name].topic_id, "partitions": rows} for name, rows in by_topic.items() if name in known]
 
 
 def _asked(context: Context, topic: Any, offsets: Offsets) -> Body:
