@@ -25,7 +25,7 @@ SEED = int(os.environ.get("RUNNEL_TEST_SEED", "0")) or random.SystemRandom().ran
 KILLS_QUICK = 5
 KILLS_SOAK = int(os.environ.get("RUNNEL_TEST_KILLS", "50"))
 PARTITIONS = 3
-# The smallest that Kafka allows; with 4 KB records a segment rolls every 250 of them.
+# The smallest that Kafka allows; with 2 KB records a segment rolls every 500 of them.
 TOPIC_CONFIGS = {"segment.bytes": "1048576", "index.interval.bytes": "4096"}
 
 
@@ -77,12 +77,16 @@ def run_kills(start_broker: StartBroker, kills: int) -> tuple[Figures, Verdict, 
     producers, watch = start_load(broker)
     figures = Figures()
     for _ in range(kills):
+        for producer in producers:
+            producer.allow()
         wait_for_acks(producers, chance.randrange(1, 1500))
         broker.kill()
         figures.kills += 1
         started = time.monotonic()
         broker.start()
         figures.recovery_seconds.append(time.monotonic() - started)
+    for producer in producers:
+        producer.allow()
     wait_for_acks(producers, 100)
     for producer in producers:
         producer.finish()

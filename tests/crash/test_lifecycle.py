@@ -65,6 +65,8 @@ def test_sigterm_under_load_loses_and_doubles_nothing(start_broker: StartBroker)
     for producer in producers:
         producer.start()
     for _ in range(3):
+        for producer in producers:
+            producer.allow()
         before = [len(producer.ledger.acked) for producer in producers]
         wait_until(
             lambda before=before: all(

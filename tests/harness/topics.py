@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -11,6 +12,7 @@ from harness.conditions import wait_until
 from harness.raw import RawConnection
 
 REQUEST_SECONDS = 60.0
+READ_SECONDS = 300.0
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
@@ -34,8 +36,14 @@ def _is_led(connection: RawConnection, name: str, partitions: int) -> bool:
     return all(partition.error_code == 0 for partition in reply.topics[0].partitions)
 
 
-def read_all(bootstrap: str, topic: str, partition: int = 0, start: int = OFFSET_BEGINNING) -> list[Message]:
-    """Every record of the partition up to its end, in order."""
+def read_all(
+    bootstrap: str,
+    topic: str,
+    partition: int = 0,
+    *,
+    keep: Callable[[Message], Any] = lambda message: message,
+) -> list[Any]:
+    """Every record of the partition up to its end, in order; `keep` says what to remember of each."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "unused",
@@ -44,20 +52,20 @@ def read_all(bootstrap: str, topic: str, partition: int = 0, start: int = OFFSET
         "check.crcs": True,
     }
     consumer = Consumer(settings)
-    found: list[Message] = []
+    found: list[Any] = []
     try:
-        consumer.assign([TopicPartition(topic, partition, start)])
-        wait_until(lambda: _drain(consumer, found), f"the end of {topic}-{partition}")
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        wait_until(lambda: _drain(consumer, found, keep), f"the end of {topic}-{partition}", READ_SECONDS)
     finally:
         consumer.close()
     return found
 
 
-def _drain(consumer: Consumer, found: list[Message]) -> bool:
+def _drain(consumer: Consumer, found: list[Any], keep: Callable[[Message], Any]) -> bool:
     for message in consumer.consume(10_000, timeout=1.0):
         error = message.error()
         if error is None:
-            found.append(message)
+            found.append(keep(message))
         elif error.code() == KafkaError._PARTITION_EOF:
             return True
         else:
