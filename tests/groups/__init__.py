@@ -1,0 +1,1 @@
+"""Consumer groups with real clients on a real broker."""
