@@ -12,6 +12,7 @@ import pytest
 
 from runnel.storage.files import Files
 from runnel.storage.log import Log
+from runnel.storage.syncing import SyncJob
 from runnel.testing.faults import FaultyFiles, PowerLoss, Survival, VolatileFiles
 from runnel.wire.batch import BatchHeader, iterate_headers
 from storage.builders import MEMORY_ROOT, append, make_batch, open_log, read_headers, sync
@@ -28,6 +29,8 @@ class World:
         self.payloads: dict[int, bytes] = {}
         self.sent: dict[int, list[BatchHeader]] = {producer: [] for producer in PRODUCERS}
         self.acked_offset = 0
+        self.job: SyncJob | None = None
+        self.job_ran = False
         self.recovery_point: int | None = None
         self.log_start_offset = 0
 
@@ -49,12 +52,20 @@ class World:
         return self.sent[producer][-1].last_sequence + 1 if self.sent[producer] else 0
 
     def sync(self, log: Log) -> None:
-        sync(log)
-        self.acked_offset = log.flushed_offset
+        """One stage of a sync, as threads would interleave it: begin, run, finish."""
+        if self.job is None:
+            self.job = log.sync_job()
+        elif not self.job_ran:
+            self.job.run()
+            self.job_ran = True
+        else:
+            log.synced(self.job)
+            self.job, self.job_ran = None, False
+            self.acked_offset = log.flushed_offset
 
     def step(self, log: Log, random: Random) -> None:
         choice = random.random()
-        if choice < 0.65:
+        if choice < 0.55:
             self.append(log, random)
         elif choice < 0.85:
             self.sync(log)
@@ -102,6 +113,7 @@ class World:
             self.sent[producer] = [header for header in headers if header.last_offset < log.end_offset]
         self.log_start_offset = log.log_start_offset
         self.acked_offset = log.flushed_offset
+        self.job, self.job_ran = None, False
 
 
 def fresh_files() -> VolatileFiles:

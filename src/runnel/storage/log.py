@@ -23,10 +23,10 @@ from runnel.storage import reading, recovery, searching, trimming
 from runnel.storage.epochs import LeaderEpochs
 from runnel.storage.errors import LogOffline
 from runnel.storage.files import Files
-from runnel.storage.handles import Handle, HandleCache
+from runnel.storage.handles import HandleCache
 from runnel.storage.segment import NEVER, SEGMENT_BYTES_MAX, Segment
 from runnel.storage.snapshots import ProducerSnapshots
-from runnel.storage.syncing import RemovalJob, SyncJob
+from runnel.storage.syncing import RemovalJob, SyncJob, Unsynced
 from runnel.wire.batch import LENGTH_PREFIX_BYTES, BatchHeader, assign, iterate_headers
 from runnel.wire.errors import ErrorCode, Refusal
 
@@ -63,10 +63,8 @@ class AppendResult(NamedTuple):
 
 class Log:
     __slots__ = (
-        "_names",
-        "_names_synced",
         "_removals",
-        "_unsynced",
+        "_truncations",
         "active",
         "config",
         "directory",
@@ -87,6 +85,7 @@ class Log:
         "segments",
         "size_bytes",
         "snapshots",
+        "unsynced",
     )
 
     def __init__(
@@ -113,9 +112,8 @@ class Log:
         self.is_new_directory = False
         self.parent_unsynced = False
         """The folder's own name may not be durable: this process made it, or one before that came to a bad end."""
-        self._unsynced: list[Handle] = []
-        self._names = 0
-        self._names_synced = 0
+        self.unsynced = Unsynced()
+        self._truncations = 0
         self._removals: list[RemovalJob] = []
         self.removal_lock = threading.Lock()
 
@@ -299,7 +297,7 @@ class Log:
         except OSError as error:
             self._roll_failed(error)
         sealed.end_offset = start
-        self._unsynced += (sealed.log, sealed.index.handle, sealed.time_index.handle)
+        self.unsynced.add((sealed.log, sealed.index.handle, sealed.time_index.handle))
         self.add_segment(segment)
 
     def _roll_failed(self, error: OSError) -> NoReturn:
@@ -315,7 +313,7 @@ class Log:
         self.segments.append(segment)
         self.active = segment
         self.set_limits(segment)
-        self._names += 1
+        self.unsynced.add(())
 
     def roll_if_due(self, now_ms: int) -> bool:
         """Roll a segment that has been open for segment.ms though nothing was appended that would roll it."""
@@ -340,61 +338,53 @@ class Log:
     @property
     def sealed_unsynced(self) -> bool:
         """A sealed segment waits for its fsync: the service should run a sync job soon, as Kafka does on a roll."""
-        return bool(self._unsynced)
-
-    def note_unsynced(self, handles: Sequence[Handle]) -> None:
-        """These files, and names in the folder, are part of what the next sync job makes durable."""
-        self._unsynced += handles
-        self._names += 1
+        return self.unsynced.has_files
 
     def write_snapshot(self) -> None:
         """The producers as they are at the end offset; durable with the next sync job."""
         self.snapshots.write(self.producers, self.end_offset)
         paths = self.snapshots.paths(self.end_offset)
-        self.note_unsynced([self.handles.handle(self.files, path) for path in paths])
+        self.unsynced.add([self.handles.handle(self.files, path) for path in paths])
 
     def sync_job(self) -> SyncJob | None:
-        """What has to be fsynced for everything up to now to be durable; None if it already is."""
+        """What has to be fsynced for everything up to now to be durable; None if it already is.
+
+        One at a time: the next is made when this one was `synced`.
+        """
         if self.offline is not None:
             raise LogOffline(self.path, self.offline)
-        if self.flushed_offset >= self.end_offset and self._names_synced == self._names and not self._unsynced:
+        if self.flushed_offset >= self.end_offset and self.unsynced.is_clean:
             return None
-        handles = [*self._unsynced, self.active.log]
-        open_files = []
-        for handle in handles:
+        open_files = [self.active.log.get()]
+        for handle in self.unsynced.handles:
             with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                 open_files.append(handle.get())
-        directories = []
-        if self._names_synced != self._names:
+        directories: list[str] = []
+        if not self.unsynced.is_clean:
             directories = [self.path, str(self.directory.parent)] if self.parent_unsynced else [self.path]
         self.first_unflushed_ms = None
         return SyncJob(
             self.files,
             open_files,
-            handles,
             directories,
             self.epochs.take_change(),
             target_offset=self.end_offset,
-            names=self._names,
+            changes=self.unsynced.changes,
+            truncations=self._truncations,
             snapshot_offset=self.snapshots.offsets[-1] if self.snapshots.offsets else -1,
             segment=self.active,
         )
 
     def synced(self, job: SyncJob) -> None:
         """The job has run: up to its target, the log survives a power loss."""
+        if job.truncations != self._truncations:
+            return  # what it made durable was cut off meanwhile
         if job.target_offset > self.flushed_offset:
             self.flushed_offset = job.target_offset
-        if job.names > self._names_synced:
-            self._names_synced = job.names
+        if self.unsynced.done(job.changes):
             self.parent_unsynced = False
-        if len(job.handles) > 1:
-            done = set(job.handles)
-            self._unsynced = [handle for handle in self._unsynced if handle not in done]
-            for handle in done:
-                handle.dirty = handle is self.active.log
             self._remove_stale_snapshots(job.snapshot_offset)
-        if self.first_unflushed_ms is None:
-            self.active.log.dirty = False
+        self.active.log.dirty = self.first_unflushed_ms is not None
         if job.segment is self.active:
             self.hints[job.target_offset] = (job.segment, job.position)
 
@@ -424,7 +414,7 @@ class Log:
         active = self.active
         if active.size_bytes and active.indexes_loaded:
             active.seal()
-            self._unsynced += (active.index.handle, active.time_index.handle)
+            self.unsynced.add((active.index.handle, active.time_index.handle))
         if self.end_offset not in self.snapshots.offsets and self.size_bytes:
             self.write_snapshot()
         job = self.sync_job()
@@ -485,8 +475,10 @@ class Log:
         """Cut the end: batches that hold `offset` or later ones go. Blocking."""
         trimming.truncate_to(self, offset)
 
-    def reload_producers(self, now_ms: int = 0) -> None:
-        recovery.reload_producers(self, now_ms)
+    def truncated(self) -> None:
+        """The end was cut: a sync that is on its way no longer counts, and producers follow from what is left."""
+        self._truncations += 1
+        recovery.reload_producers(self, 0)
 
     def defer(self, job: RemovalJob) -> None:
         self._removals.append(job)

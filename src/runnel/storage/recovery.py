@@ -77,7 +77,7 @@ def _check_topic_id(log: Log, topic_id: uuid.UUID, names: list[str]) -> None:
         found = decode_partition_metadata(log.files.read_bytes(path))
     if found is None:  # new, or torn by a power loss before it was durable
         log.files.write_atomic(path, encode_partition_metadata(topic_id), sync=False)
-        log.note_unsynced([log.handles.handle(log.files, path)])
+        log.unsynced.add([log.handles.handle(log.files, path)])
     elif found != topic_id:
         raise TopicIdMismatch(
             f"{log.path} belongs to topic id {encode_topic_id(found)}, not {encode_topic_id(topic_id)}"
@@ -177,7 +177,7 @@ def _scan(log: Log, segment: Segment, number: int, recovery_point: int, salvage:
         segment.note(header.size_bytes, header.last_offset, header.max_timestamp)
         log.epochs.note(header.leader_epoch, header.base_offset)
     log.end_offset = scanner.expected_offset
-    log.note_unsynced((segment.log, segment.index.handle, segment.time_index.handle))
+    log.unsynced.add((segment.log, segment.index.handle, segment.time_index.handle))
     if scanner.problem is None and segment is not log.active:
         gap = segment.end_offset - scanner.expected_offset
         if gap < 0 or (gap and contiguous):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from runnel.storage.checkpoints import FIRST_SEGMENT_NAME, decode_first_segment, encode_first_segment
 from runnel.storage.files import File, Files
@@ -17,32 +17,75 @@ from runnel.storage.handles import Handle
 from runnel.storage.segment import DELETED_SUFFIX, Segment
 
 
+class Unsynced:
+    """Files besides the active one, and names, that the next sync job has to make durable, in order of change.
+
+    A file that changes again while a job is on its way is entered again: only what was entered before the job was
+    made is done when the job is.
+    """
+
+    __slots__ = ("_entries", "_synced", "changes")
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, Handle]] = []
+        self.changes = 0
+        self._synced = 0
+
+    def add(self, handles: Iterable[Handle]) -> None:
+        """These files changed, or names in the folder did."""
+        self.changes += 1
+        self._entries += [(self.changes, handle) for handle in handles]
+
+    @property
+    def handles(self) -> list[Handle]:
+        return [handle for _, handle in self._entries]
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self._entries)
+
+    @property
+    def is_clean(self) -> bool:
+        return self._synced == self.changes
+
+    def done(self, changes: int) -> bool:
+        """Everything up to this change is durable; whether that is news."""
+        if changes <= self._synced:
+            return False
+        self._synced = changes
+        for number, handle in self._entries:
+            if number <= changes:
+                handle.dirty = False
+        self._entries = [entry for entry in self._entries if entry[0] > changes]
+        return True
+
+
 class SyncJob:
-    """Everything up to `target_offset` is durable once `run` has returned. Run it in any one thread."""
+    """Everything up to `target_offset` is durable once `run` has returned. Run it in any thread, one at a time."""
 
     __slots__ = (
         "_directories",
         "_epochs",
         "_files",
         "_tree",
-        "handles",
-        "names",
+        "changes",
         "position",
         "segment",
         "snapshot_offset",
         "target_offset",
+        "truncations",
     )
 
     def __init__(
         self,
         tree: Files,
         files: Sequence[File],
-        handles: Sequence[Handle],
         directories: Sequence[str],
         epochs: tuple[str, bytes] | None,
         *,
         target_offset: int,
-        names: int,
+        changes: int,
+        truncations: int,
         snapshot_offset: int,
         segment: Segment,
     ) -> None:
@@ -50,9 +93,9 @@ class SyncJob:
         self._files = files
         self._directories = directories
         self._epochs = epochs
-        self.handles = handles
         self.target_offset = target_offset
-        self.names = names
+        self.changes = changes
+        self.truncations = truncations
         self.snapshot_offset = snapshot_offset
         self.segment = segment
         self.position = segment.size_bytes

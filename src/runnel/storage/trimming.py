@@ -189,4 +189,4 @@ def _finish(log: Log, end_offset: int, removed: list[Segment]) -> None:
     log.active.log.get().sync()
     RemovalJob(log.files, log.path, log.removal_lock, first_offset=0, keep=(), paths=_paths(removed)).run()
     log.files.sync_directory(log.path)
-    log.reload_producers()
+    log.truncated()
