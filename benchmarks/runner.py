@@ -19,6 +19,7 @@ from benchmarks.peers import BrokerFailed, Peer, RunningBroker
 from benchmarks.results import Results
 from benchmarks.sizes import Sizes
 from benchmarks.topics import TopicFailed
+from benchmarks.warmup import warm_up
 from benchmarks.workloads.kinds import OwnWorkload, SharedWorkload, Workload
 from benchmarks.workloads.registry import WORKLOADS
 from benchmarks.workloads.startup import LOADED_MEMORY
@@ -83,6 +84,7 @@ class Runner:
         while waiting:
             try:
                 with bench.running_broker() as broker:
+                    warm_up(bench, broker)
                     self._run_until_it_dies(bench, broker, waiting)
                     # Each section belongs to one choice of rows, so that a partial run never replaces it by less.
                     if not waiting and len(workloads) == SHARED_COUNT:

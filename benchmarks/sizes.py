@@ -11,6 +11,7 @@ class Sizes:
 
     rounds: int  # each round starts Kafka, then Runnel, anew
     runs: int  # measured runs per workload and round, after one that is discarded
+    warmup_s: float  # of single-record requests, twice, on every fresh broker whose speed is measured
     records_100b: int
     records_1kib: int
     synced_records_100b: int
@@ -34,6 +35,7 @@ class Sizes:
 FULL = Sizes(
     rounds=2,
     runs=2,
+    warmup_s=4,
     records_100b=1_000_000,
     records_1kib=300_000,
     synced_records_100b=100_000,
@@ -52,6 +54,7 @@ FULL = Sizes(
 QUICK = Sizes(
     rounds=1,
     runs=1,
+    warmup_s=0.5,
     records_100b=100_000,
     records_1kib=20_000,
     synced_records_100b=10_000,

@@ -9,6 +9,7 @@ from benchmarks.clients import idle_connections
 from benchmarks.peers import Durability, RunningBroker
 from benchmarks.results import Row
 from benchmarks.sizes import Sizes
+from benchmarks.warmup import warm_up
 from benchmarks.workloads.kinds import OwnWorkload
 from benchmarks.workloads.latency import measure_latency
 
@@ -28,6 +29,7 @@ class IdleConnections(OwnWorkload):
     def run(self, bench: Bench) -> None:
         config = bench.peer.topic_config(Durability.WRITTEN, "1")
         with bench.running_broker() as broker, fresh_topic(broker, 1, config) as (_, topic):
+            warm_up(bench, broker)
             bench.tell("connections: busy client (warm-up)")
             measure_latency(bench, broker, topic, SIZE_BYTES, "1")
             self._busy_client(bench, broker, topic, 0)

@@ -10,11 +10,11 @@ from benchmarks.peers import Durability, RunningBroker
 from benchmarks.results import Row
 from benchmarks.sizes import Sizes
 from benchmarks.topics import Topics
+from benchmarks.warmup import warm_up
 from benchmarks.workloads.kinds import OwnWorkload
 
 SECTION = "Many partitions"
 PROBE_TOPIC = "few"
-PROBE_WARMUPS = 2
 SIZE_BYTES = 100
 
 
@@ -59,8 +59,9 @@ class ManyPartitions(OwnWorkload):
         self._cost_of_produce(bench, broker, f"{total} partitions")
 
     def _cost_of_produce(self, bench: Bench, broker: RunningBroker, beside: str) -> None:
+        warm_up(bench, broker)
         bench.tell(f"partitions: produce beside {beside}")
-        for run in range(PROBE_WARMUPS + bench.sizes.runs):
+        for run in range(bench.sizes.runs + 1):
             cpu_before_s = broker.cpu_seconds()
             found = bare_socket.single_record_requests(
                 broker.bootstrap,
@@ -70,7 +71,7 @@ class ManyPartitions(OwnWorkload):
                 seconds=bench.sizes.single_s,
             )
             cpu_us = (broker.cpu_seconds() - cpu_before_s) * 1e6 / found.requests
-            if run >= PROBE_WARMUPS:
+            if run > 0:
                 speed = Row(SECTION, f"single-record requests, {beside}", "requests/s", False)
                 bench.record(speed, found.requests_per_s)
                 cost = Row(SECTION, f"single-record requests, {beside}: broker CPU", "µs/request", True)
