@@ -140,6 +140,25 @@ def test_index_entries_wait_for_space_and_are_not_lost(files: FaultyFiles) -> No
         assert read_headers(log, offset)[0].base_offset == offset
 
 
+@pytest.mark.parametrize("everything", [True, False])
+def test_retention_makes_room_on_a_full_disk(files: FaultyFiles, everything: bool) -> None:
+    retention = {"retention_ms": 10} if everything else {"retention_ms": -1, "retention_bytes": 500}
+    log = open_log(files, segment_bytes=300, **retention)
+    for number in range(24):
+        append(log, make_batch(1, value=b"x" * 50, producer_id=3, sequence=number))
+    files.fail("write", error=errno.ENOSPC, times=FOREVER)
+    segments = len(log.segments)
+    assert log.enforce_retention(100_000) >= segments - 3
+    assert len(log.segments) < 5
+    assert log.offline is None
+    files.heal()
+    log.enforce_retention(100_000)
+    assert not everything or log.log_start_offset == log.end_offset == 24
+    again = reopen(files)
+    assert again.end_offset == 24
+    assert append(again, make_batch(1, value=b"x" * 50, producer_id=3, sequence=22)).duplicate
+
+
 @pytest.mark.parametrize("operation", ["write", "sync", "truncate", "rename", "remove", "sync_directory", "open"])
 def test_the_nth_operation_fails_and_nothing_durable_is_lost(files: FaultyFiles, operation: str) -> None:
     """Appends, syncs, rolls and retention, with an I/O error at each place in turn."""

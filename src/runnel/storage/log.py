@@ -26,11 +26,10 @@ from runnel.storage.files import Files
 from runnel.storage.handles import HandleCache
 from runnel.storage.segment import NEVER, SEGMENT_BYTES_MAX, Segment
 from runnel.storage.snapshots import ProducerSnapshots
-from runnel.storage.syncing import RemovalJob, SyncJob, Unsynced
+from runnel.storage.syncing import NO_SPACE, RemovalJob, SyncJob, Unsynced
 from runnel.wire.batch import LENGTH_PREFIX_BYTES, BatchHeader, assign, iterate_headers
 from runnel.wire.errors import ErrorCode, Refusal
 
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 UNLIMITED = (1 << 63) - 1
 

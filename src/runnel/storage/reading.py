@@ -160,7 +160,9 @@ def _limit(log: Log, segment: Segment, limit_offset: int) -> tuple[int, int]:
     if hint is not None and hint[0] is segment:
         return hint[1], limit_offset
     found = segment.locate(limit_offset)
-    return (segment.size_bytes if found is None else found[0]), limit_offset
+    limit = segment.size_bytes if found is None else found[0]
+    log.hints[limit_offset] = (segment, limit)
+    return limit, limit_offset
 
 
 def _plan_window(

@@ -8,6 +8,7 @@ the kernel may have dropped the dirty pages and will report success).
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 from collections.abc import Iterable, Sequence
 
@@ -15,6 +16,8 @@ from runnel.storage.checkpoints import FIRST_SEGMENT_NAME, decode_first_segment,
 from runnel.storage.files import File, Files
 from runnel.storage.handles import Handle
 from runnel.storage.segment import DELETED_SUFFIX, Segment
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Unsynced:
@@ -154,12 +157,25 @@ class RemovalJob:
         for path in self._keep:
             with contextlib.suppress(FileNotFoundError):
                 self._tree.open(path).sync()
-        with self._lock:  # two jobs of one log may run at the same time; the later start counts
-            if self._first_offset > (read_first_segment(self._tree, self._directory) or 0):
-                write_first_segment(self._tree, self._directory, self._first_offset)
+        self._tree.sync_directory(self._directory)
+        is_noted = self._note_first_offset()
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):
                 self._tree.rename(path, path + DELETED_SUFFIX)
+                if not is_noted:
+                    self._tree.sync_directory(self._directory)
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):
                 self._tree.remove(path + DELETED_SUFFIX)
+
+    def _note_first_offset(self) -> bool:
+        """False if a full disk has no room for it: then files must go durably one by one, oldest first."""
+        try:
+            with self._lock:  # two jobs of one log may run at the same time; the later start counts
+                if self._first_offset > (read_first_segment(self._tree, self._directory) or 0):
+                    write_first_segment(self._tree, self._directory, self._first_offset)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            return False
+        return True

@@ -25,11 +25,20 @@ def enforce_retention(log: Log, now_ms: int, high_watermark: int | None, defer_r
     limit = log.end_offset if high_watermark is None else high_watermark
     count = max(_expired(log, now_ms), _oversized(log), _below_start(log))
     count = min(count, _below(log, limit))
-    if count == 0:
-        return 0
     if count == len(log.segments):
-        log.roll(now_ms)  # as Kafka: an empty segment at the end offset keeps the watermarks exact
-    _remove_first(log, count, defer_removal)
+        count = _roll_or_keep(log, count, now_ms)
+    if count:
+        _remove_first(log, count, defer_removal)
+    return count
+
+
+def _roll_or_keep(log: Log, count: int, now_ms: int) -> int:
+    """As Kafka: an empty segment at the end offset keeps the watermarks exact. A full disk may have no room for it;
+    then the active segment stays for now, and the others make room."""
+    try:
+        log.roll(now_ms)
+    except Refusal:
+        return count - 1
     return count
 
 
@@ -113,7 +122,10 @@ def _stand_in(log: Log, first: int, kept: list[Segment]) -> list[str]:
     """
     if log.snapshots.is_complete(first):
         return log.snapshots.paths(first)
-    log.write_snapshot()
+    try:
+        log.write_snapshot()
+    except OSError as error:
+        raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.path}: no snapshot of producers: {error}") from error
     return [*log.snapshots.paths(log.end_offset), *(segment.log.path for segment in kept)]
 
 
