@@ -128,9 +128,9 @@ class GroupMachine:
     def leave(self, group_id: str, leaving: Sequence[Leaving], now_ms: int) -> Turn:
         turn = Turn()
         group = self.groups.get(group_id)
-        if not group_id or group is None:
-            code = ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
-            turn.reply = LeaveReply(code, [(one, code) for one in leaving])
+        if group is None:
+            unknown = [(one, ErrorCode.UNKNOWN_MEMBER_ID) for one in leaving]
+            turn.reply = LeaveReply(ErrorCode.NONE, unknown) if group_id else LeaveReply(ErrorCode.INVALID_GROUP_ID)
             return turn
         gone: dict[str, None] = {}
         codes = [self._leave_one(group, one, gone) for one in leaving]
