@@ -30,6 +30,7 @@ SIZE_BYTES = 4
 BACKLOG_REQUESTS_MAX = 32
 BACKLOG_BYTES_MAX = 8 * 1024 * 1024
 WRITE_HIGH_WATER_BYTES = 2 * 1024 * 1024
+GATHERED_BYTES_MAX = 64 * 1024
 
 Buffers: TypeAlias = Sequence[bytes | bytearray | memoryview]
 Outcome: TypeAlias = "Buffers | asyncio.Future[Buffers] | Coroutine[Any, Any, Buffers | None] | None"
@@ -38,6 +39,10 @@ work still to do before anything else on this connection may start."""
 
 _outliving: set[asyncio.Task[None]] = set()
 """Produces that are carried out even if their connection is lost meanwhile."""
+
+
+def is_produce(frame: memoryview | bytearray) -> bool:
+    return frame[0] == 0 and frame[1] == ApiKey.PRODUCE
 
 
 class Slot:
@@ -61,7 +66,9 @@ class Connection(asyncio.BufferedProtocol):
         "_frame_size",
         "_head",
         "_in_flight",
+        "_lost",
         "_outgoing",
+        "_outgoing_bytes",
         "_proven_bytes",
         "_reading_paused",
         "_sending",
@@ -93,8 +100,10 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog_bytes = 0
         self._in_flight: deque[Slot] = deque()
         self._exclusive = False
+        self._lost = False
         self._draining = False
         self._sending = False
+        self._outgoing_bytes = 0
         self._outgoing: list[bytes | bytearray | memoryview] = []
         self._reading_paused = False
         self._writing_paused = False
@@ -119,15 +128,19 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.closing = True
+        self.closing = self._lost = True
+        self._writing_paused = False
         self._drop_frame()
         self.count_unsent()
-        if self._backlog:
-            self._backlog.clear()
-            self.listener.requests.held_bytes -= self._backlog_bytes
+        self.listener.forget(self)
+        # Who sends with acks=0 may hang up at once: what has arrived whole is still appended. The rest has no reader.
+        for frame in [frame for frame in self._backlog or () if not is_produce(frame)]:
+            cast("deque[bytearray]", self._backlog).remove(frame)
+            self._backlog_bytes -= len(frame)
+            self.listener.requests.held_bytes -= len(frame)
         for task in self._tasks or ():
             task.cancel()
-        self.listener.forget(self)
+        self._pump()
 
     def eof_received(self) -> bool:
         return False
@@ -143,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def count_unsent(self) -> None:
         """Correct what the listener believes of this connection's replies that wait to be taken."""
-        waiting = 0 if self.closing else self.transport.get_write_buffer_size()
+        waiting = 0 if self.closing else self.transport.get_write_buffer_size() + self._outgoing_bytes
         self.listener.unsent_bytes += waiting - self._unsent_bytes
         self._unsent_bytes = waiting
 
@@ -254,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if not self._in_flight:
             return True
-        return frame[0] == 0 and frame[1] == ApiKey.PRODUCE and len(self._in_flight) < BACKLOG_REQUESTS_MAX
+        return is_produce(frame) and len(self._in_flight) < BACKLOG_REQUESTS_MAX
 
     def _enqueue(self, frame: bytearray) -> None:
         if self._backlog is None:
@@ -267,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Start whatever waits and may start now."""
         backlog = self._backlog
-        while backlog and not self.closing and self._may_start(backlog[0]):
+        while backlog and (self._lost or not self.closing) and self._may_start(backlog[0]):
             frame = backlog.popleft()
             self._backlog_bytes -= len(frame)
             self.listener.requests.held_bytes -= len(frame)
@@ -297,8 +310,7 @@ class Connection(asyncio.BufferedProtocol):
             self._in_flight.append(slot)
             outcome.add_done_callback(lambda future: self._parked_done(slot, future))
         else:
-            must_finish = frame[0] == 0 and frame[1] == ApiKey.PRODUCE
-            self._run(cast("Coroutine[Any, Any, Buffers | None]", outcome), must_finish=must_finish)
+            self._run(cast("Coroutine[Any, Any, Buffers | None]", outcome), must_finish=is_produce(frame))
 
     def _parked_done(self, slot: Slot, future: asyncio.Future[Buffers]) -> None:
         if future.cancelled():
@@ -351,21 +363,30 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, reply: Buffers) -> None:
         """Gather the replies of one turn of the loop: one system call carries them all."""
+        if self.closing:
+            return
         self._outgoing += reply
         size = sum(map(len, reply))
+        self._outgoing_bytes += size
         self._unsent_bytes += size
         self.listener.unsent_bytes += size
-        if not self._sending:
+        if self._outgoing_bytes > GATHERED_BYTES_MAX:
+            self._write()  # so that the transport can tell us to stop
+        elif not self._sending:
             self._sending = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._sending = False
         if self._outgoing:
-            outgoing, self._outgoing = self._outgoing, []
-            self.transport.writelines(outgoing)
+            self._write()
         if self._draining and self.is_idle and not self.closing:
             self.transport.close()
+
+    def _write(self) -> None:
+        outgoing, self._outgoing = self._outgoing, []
+        self._outgoing_bytes = 0
+        self.transport.writelines(outgoing)
 
     # --- flow -------------------------------------------------------------------------------------------------
 
@@ -380,6 +401,11 @@ class Connection(asyncio.BufferedProtocol):
         if crowded != self._reading_paused and not self.closing:
             self._reading_paused = crowded
             (self.transport.pause_reading if crowded else self.transport.resume_reading)()
+
+    @property
+    def is_working(self) -> bool:
+        """A request is being answered, so its silence is not the client's."""
+        return bool(self._in_flight)
 
     @property
     def is_stalled(self) -> bool:

@@ -163,7 +163,7 @@ class Listener:
         if connection.closing:
             if silent_s > CLOSE_GRACE_S:  # its last replies are not being taken
                 connection.transport.abort()
-        elif silent_s * 1000 > self.limits.idle_ms_max and connection.is_idle:
+        elif silent_s * 1000 > self.limits.idle_ms_max and not connection.is_working:
             connection.close(f"idle for more than connections.max.idle.ms={self.limits.idle_ms_max}")
         elif silent_s > STALLED_FRAME_S and connection.is_stalled:
             connection.close(f"a request stopped arriving for {STALLED_FRAME_S:g} s")
