@@ -1,16 +1,17 @@
 """The groups on one partition of `__consumer_offsets`: the group machine, its log, and who waits for its answers.
 
-Decisions are pipelined: a turn of the machine is appended and replayed at once, without an await between, and its
-answers leave when everything appended so far is on disk. So no answer overtakes the record of what it tells, and one
-fsync serves all commits that are in flight. A log that fails ends the shard: whoever waits hears NOT_COORDINATOR, and
-the next request loads the groups anew from what the log kept.
+Decisions are pipelined: a turn of the machine is replayed at once, without an await between, and the records of all
+turns of one turn of the event loop are appended as one batch. Answers leave when everything decided so far is on disk.
+So no answer overtakes the record of what it tells, and one write and one fsync serve all commits that are in flight. A
+log that fails ends the shard: whoever waits hears NOT_COORDINATOR, and the next request loads the groups anew from what
+the log kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from runnel.core.groups import GroupLimits, GroupMachine, GroupRecord, Turn, decode_record, encode_record
@@ -24,6 +25,9 @@ from runnel.wire.errors import ErrorCode, Malformed, Refusal
 log = logging.getLogger("runnel.groups")
 
 Token = asyncio.Future[Any]
+Answers = Sequence[tuple[Token, Any]]
+
+BATCH_RECORDS_MAX = 1000
 
 
 class GroupCodec:
@@ -48,6 +52,8 @@ class GroupShard:
         self._now_ms = now_ms
         self._host: Host[GroupRecord] = Host(partition, GroupCodec(), self.machine.load, flusher, now_ms)
         self._loop = asyncio.get_running_loop()
+        self._unwritten: list[GroupRecord] = []
+        self._unanswered: list[tuple[Token, Any]] = []
 
     async def load(self) -> None:
         count = await self._host.load_off_loop()
@@ -74,23 +80,51 @@ class GroupShard:
         return token
 
     def carry_out(self, turn: Turn) -> None:
-        """Log and replay what was decided; the answers follow when it is safe."""
+        """Replay and log what was decided; the answers follow when it is safe."""
         if turn.records:
-            try:
-                self._host.append(turn.records)
-            except (Refusal, StorageError, OSError) as error:
-                self.fail(error, turn)
-                return
             self.machine.replay(turn.records)
-        if not turn.answers:
+            self._unwritten += turn.records
+            if len(self._unwritten) >= BATCH_RECORDS_MAX:
+                self._unanswered += turn.answers
+                self._write()
+                return
+            if len(self._unwritten) == len(turn.records):
+                self._loop.call_soon(self._write)
+        if self._unwritten:
+            self._unanswered += turn.answers
+        elif turn.answers:
+            self._answer_when_settled(turn.answers)
+
+    def _write(self) -> None:
+        """Append what was decided since the last time, as one batch."""
+        records, answers = self._unwritten, self._unanswered
+        if not records:
             return
+        self._unwritten, self._unanswered = [], []
+        try:
+            self._host.append(records)
+        except (Refusal, StorageError, OSError) as error:
+            self.fail(error, answers)
+            return
+        if answers:
+            self._answer_when_settled(answers)
+
+    def _answer_when_settled(self, answers: Answers) -> None:
         if self._host.is_settled:
-            _deliver(turn)
+            _deliver(answers)
         else:
-            self._host.settled().add_done_callback(lambda done: self._settled(turn, done))
+            self._host.settled().add_done_callback(lambda done: self._settled(answers, done))
+
+    def _settled(self, answers: Answers, done: asyncio.Future[None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            self.fail(error, answers)
+        else:
+            _deliver(answers)
 
     async def settled(self) -> None:
         """Return when all that a reader of the machine sees is on disk. Refusal where it never will be."""
+        self._write()
         if self.failure is not None:
             raise self.failure
         if not self._host.is_settled:
@@ -99,29 +133,25 @@ class GroupShard:
             except (StorageError, OSError) as error:
                 raise self.fail(error) from error
 
-    def _settled(self, turn: Turn, done: asyncio.Future[None]) -> None:
-        error = None if done.cancelled() else done.exception()
-        if error is not None:
-            self.fail(error, turn)
-        else:
-            _deliver(turn)
-
     # --- the end ----------------------------------------------------------------------------------------------
 
-    def fail(self, error: BaseException, turn: Turn | None = None) -> Refusal:
+    def fail(self, error: BaseException, answers: Answers = ()) -> Refusal:
         """Nothing that this shard knows can be relied on any more: everybody asks again."""
         if self.failure is None:
             log.error("the groups of %s are given up: %s", self._name, error)
             self.failure = Refusal(ErrorCode.NOT_COORDINATOR, f"the group log failed: {error}")
             self._refuse_waiting(self.failure)
-        for token, _ in turn.answers if turn is not None else ():
+        unanswered, self._unanswered, self._unwritten = self._unanswered, [], []
+        for token, _ in (*answers, *unanswered):
             _refuse(token, self.failure)
         return self.failure
 
     def close(self) -> None:
         """The broker stops: whoever waits in a rebalance looks for another coordinator."""
-        self.failure = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is stopping")
-        self._refuse_waiting(self.failure)
+        self._write()
+        if self.failure is None:
+            self.failure = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker is stopping")
+            self._refuse_waiting(self.failure)
 
     def _refuse_waiting(self, refusal: Refusal) -> None:
         for group in self.machine.groups.values():
@@ -130,8 +160,8 @@ class GroupShard:
                 _refuse(member.sync_token, refusal)
 
 
-def _deliver(turn: Turn) -> None:
-    for token, reply in turn.answers:
+def _deliver(answers: Answers) -> None:
+    for token, reply in answers:
         if not token.done():  # the client may have gone
             token.set_result(reply)
 
