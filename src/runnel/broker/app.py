@@ -106,6 +106,8 @@ def serve(settings: Settings, on_ready: Callable[[str, int], None] | None = None
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
     )
     gc.set_threshold(GC_THRESHOLD)
+    # kio registers its types with Hypothesis where that is installed: a quarter of a second that a server never needs.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve(settings, on_ready))
