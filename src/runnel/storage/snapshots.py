@@ -143,12 +143,13 @@ def _decode_entries(data: bytes, count: int) -> Entries | None:
 class ProducerSnapshots:
     """The snapshot files of one log, oldest first."""
 
-    __slots__ = ("_directory", "_files", "offsets")
+    __slots__ = ("_directory", "_files", "_ours", "offsets")
 
     def __init__(self, directory: str, files: Files, names: Sequence[str]) -> None:
         self._directory = directory
         self._files = files
         suffixes = (SNAPSHOT_SUFFIX, PRODUCERS_SUFFIX)
+        self._ours = any(name.endswith(PRODUCERS_SUFFIX) for name in names)
         found = [name.partition(".")[0] for name in names if name.endswith(suffixes)]
         self.offsets = sorted({int(digits) for digits in found if digits.isdigit()})
 
@@ -161,8 +162,14 @@ class ProducerSnapshots:
         return [path for path in both if self._files.exists(path)]
 
     def write(self, producers: ProducerStates, end_offset: int) -> None:
-        """Both files, not yet durable: a torn one is found by its checksum."""
+        """Both files, not yet durable: a torn one is found by its checksum.
+
+        A good one at this offset is left as it is: it may be all that a power loss in the middle of this would leave.
+        """
+        if self.is_complete(end_offset) and self._kafka(end_offset) is not None:
+            return
         if len(producers):
+            self._ours = True
             data = encode_producers(producers, end_offset)
             self._files.write_bytes(self.path(end_offset, PRODUCERS_SUFFIX), data)
         else:
@@ -174,8 +181,8 @@ class ProducerSnapshots:
     def load(self, producers: ProducerStates, first_offset: int, end_offset: int) -> int:
         """Fill `producers`; the offset from which the log has to be replayed on top.
 
-        All five batches are better than a shorter replay: a snapshot of Kafka's format alone is taken only where
-        the log cannot give back what it lacks.
+        All five batches are worth a longer replay. Where no snapshot has them, the whole log is read, and Kafka's
+        format adds the last batch of those that are no longer in it. A folder that Kafka left has only that.
         """
         usable = [offset for offset in reversed(self.offsets) if offset <= end_offset]
         for offset in usable:
@@ -183,12 +190,13 @@ class ProducerSnapshots:
             if entries is not None:
                 producers.load(entries)
                 return offset
-        for offset in usable:
-            entries = self._kafka(offset)
-            if entries is not None:
-                producers.load(entries)
-                return max(offset, first_offset)
-        producers.load(())
+        known = [(offset, entries) for offset in usable if (entries := self._kafka(offset)) is not None]
+        if known and not self._ours:
+            producers.load(known[0][1])
+            return max(known[0][0], first_offset)
+        before = [entries for offset, entries in known if offset <= first_offset]
+        gone = [each for each in (known[0][1] if known else []) if each[1].last_offset < first_offset]
+        producers.load([*(before[0] if before else []), *gone])
         return first_offset
 
     def is_complete(self, offset: int) -> bool:
@@ -225,8 +233,13 @@ class ProducerSnapshots:
         """After an unclean stop: those from `first_offset` on may be torn, and must not pass for good ones later."""
         for offset in [offset for offset in self.offsets if offset >= first_offset]:
             data = self._read(self.path(offset, PRODUCERS_SUFFIX))
-            if self._kafka(offset) is None or (data is not None and decode_producers(data, offset) is None):
-                self._delete(offset)
+            if data is not None and decode_producers(data, offset) is None:
+                self._remove(self.path(offset, PRODUCERS_SUFFIX))
+                data = None
+            if self._kafka(offset) is None:
+                self._remove(self.path(offset, SNAPSHOT_SUFFIX))
+                if data is None:
+                    self._delete(offset)
 
     def delete_after(self, end_offset: int) -> bool:
         """Delete those that describe offsets which the log no longer has; whether there were any."""
