@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from runnel.core.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDefinition, render
@@ -31,24 +31,29 @@ num.partitions: 3
 log.retention.ms: 86400000
 ```
 
-Four words are Runnel's own: `data-dir`, `listen`, `advertise`, `memory`. Everything else has Kafka's names. In the environment a
-key is `RUNNEL_` and the key in capitals with underscores. A setting that is unknown or wrong stops the start with one line.
+Four words are Runnel's own: `data-dir`, `listen`, `advertise`, `memory`. Everything else has Kafka's names. In the
+environment a key is `RUNNEL_` and the key in capitals with underscores. A setting that is unknown or wrong stops the
+start with one line.
 Settings marked *dynamic* can be changed on the running broker with any Kafka client's AlterConfigs.
 """
 
 
 def page() -> str:
     broker = _table(BROKER_CONFIGS.values(), "dynamic", lambda d: "" if d.read_only else "yes")
-    topic = _table(TOPIC_CONFIGS.values(), "broker default", lambda d: f"`{d.broker_synonym}`" if d.broker_synonym else "")
+    topic = _table(TOPIC_CONFIGS.values(), "broker default", _synonym)
     return f"{INTRODUCTION}\n## Broker settings\n\n{broker}\n## Topic configs\n\n{topic}"
 
 
-def _table(definitions: Iterable[ConfigDefinition], column: str, value: object) -> str:
+def _synonym(definition: ConfigDefinition) -> str:
+    return f"`{definition.broker_synonym}`" if definition.broker_synonym else ""
+
+
+def _table(definitions: Iterable[ConfigDefinition], column: str, value: Callable[[ConfigDefinition], str]) -> str:
     rows = [f"| key | default | {column} | meaning |", "|---|---|---|---|"]
     for definition in definitions:
         effect = "" if definition.effective else " **Accepted, without effect so far.**"
-        cell = value(definition)  # type: ignore[operator]
-        rows.append(f"| `{definition.name}` | {_default(definition)} | {cell} | {definition.documentation}{effect} |")
+        cells = (f"`{definition.name}`", _default(definition), value(definition), definition.documentation + effect)
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from benchmarks import report
 from benchmarks.results import Results, Row, ratio, winner
 from benchmarks.workloads.registry import WORKLOADS, chosen
