@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from string import ascii_uppercase
@@ -15,8 +13,6 @@ from benchmarks.kafka_jars import cache_dir, java_executable, kafka_libs
 
 RUN_TIMEOUT_S = 300
 PAYLOADS = 1000
-JAVA_SOURCES = Path(__file__).parents[1] / "java"
-ASSIGNED_CONSUMER = "org/apache/kafka/tools/AssignedConsumerPerformance.java"
 # kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh, and what kafka-run-class.sh adds to them.
 JVM = (
     "-Xmx512M",
@@ -36,7 +32,7 @@ class JavaPerf:
 
     def __init__(self) -> None:
         self._java = java_executable()
-        self._classpath = f"{kafka_libs()}/*:{_compiled_consumer()}"
+        self._classpath = f"{kafka_libs()}/*"
 
     def produce(self, bootstrap: str, topic: str, *, count: int, size_bytes: int, settings: dict[str, str]) -> float:
         """Records per second once the client's JVM is warm (its first quarter is left out of the figure)."""
@@ -54,9 +50,9 @@ class JavaPerf:
         return float((steady or sent)[-1].group(2))
 
     def consume(self, bootstrap: str, topic: str, *, count: int) -> float:
-        """Records per second while fetching."""
+        """Records per second while fetching, which leaves out the time to join the group."""
         lines = self._run(
-            "org.apache.kafka.tools.AssignedConsumerPerformance",
+            "org.apache.kafka.tools.ConsumerPerformance",
             *("--bootstrap-server", bootstrap, "--topic", topic),
             *("--num-records", str(count), "--hide-header", "--timeout", "15000"),
         )
@@ -86,18 +82,3 @@ def _payload_file(size_bytes: int) -> Path:
         lines = ("".join(letters.choices(ascii_uppercase, k=size_bytes)) for _ in range(PAYLOADS))
         path.write_text("\n".join(lines))
     return path
-
-
-def _compiled_consumer() -> Path:
-    source = JAVA_SOURCES / ASSIGNED_CONSUMER
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
-    classes = cache_dir() / "bench" / f"java-{digest}"
-    if not classes.exists():
-        javac = shutil.which("javac")
-        if javac is None:
-            raise ClientFailed("no javac found: the consumer perf tool needs a JDK, not only a JRE")
-        scratch = classes.with_suffix(".part")
-        command = [javac, "-cp", f"{kafka_libs()}/*", "-d", str(scratch), str(source)]
-        subprocess.run(command, check=True, capture_output=True)
-        scratch.rename(classes)
-    return classes
