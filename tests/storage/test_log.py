@@ -11,6 +11,7 @@ from runnel.storage.errors import TopicIdMismatch
 from runnel.storage.files import MemoryFiles, OsFiles
 from runnel.storage.handles import HandleCache
 from runnel.storage.log import Log, LogConfig
+from runnel.testing.faults import FaultyFiles
 from runnel.wire.batch import check_crc, encode_batch, read_header
 from runnel.wire.errors import ErrorCode, Refusal
 from storage.builders import MEMORY_ROOT, append, make_batch, open_log, read_headers, read_values, sync
@@ -322,6 +323,53 @@ def test_a_sealed_segment_waits_for_its_sync(files: MemoryFiles) -> None:
     assert log.sealed_unsynced
     sync(log)
     assert not log.sealed_unsynced
+
+
+def test_a_segment_sealed_while_a_sync_is_on_its_way_is_synced_again(files: MemoryFiles) -> None:
+    synced: list[str] = []
+
+    class RecordingFiles(FaultyFiles):
+        def check(self, operation: str, path: object) -> None:  # type: ignore[override]
+            if operation == "sync":
+                synced.append(Path(str(path)).name)
+
+    log = open_log(RecordingFiles(files))
+    append(log)
+    log.roll(0)
+    append(log)
+    job = log.sync_job()
+    assert job is not None
+    job.run()
+    append(log)  # after the fsync of its file, before the job is done
+    log.roll(0)
+    log.synced(job)
+    assert log.flushed_offset == 2
+    synced.clear()
+    sync(log)
+    assert log.flushed_offset == 3
+    assert f"{1:020d}.log" in synced
+
+
+def test_a_sync_that_was_overtaken_by_a_truncation_does_not_count(files: MemoryFiles) -> None:
+    log = open_log(files)
+    for _ in range(4):
+        append(log)
+    job = log.sync_job()
+    assert job is not None
+    job.run()
+    log.truncate_to(1)
+    append(log)
+    append(log)
+    log.synced(job)
+    assert (log.flushed_offset, log.end_offset) == (0, 3)
+
+
+def test_a_batch_that_is_not_whole_is_our_own_bug(files: MemoryFiles) -> None:
+    log = open_log(files)
+    batch = make_batch()
+    with pytest.raises(ValueError, match="not one whole batch"):
+        log.append(batch + b"x", read_header(batch), 0, 0)
+    assert (log.end_offset, log.size_bytes) == (0, 0)
 
 
 def test_jobs_may_finish_out_of_order(files: MemoryFiles) -> None:

@@ -158,7 +158,8 @@ def test_nothing_acknowledged_is_lost_wherever_the_power_goes(seed: int) -> None
             world.check(log)
 
 
-@pytest.mark.parametrize("seed", range(30))
+# 35 and 61 once lost producers: a good snapshot was rewritten in place, and its sibling thrown away with it.
+@pytest.mark.parametrize("seed", [*range(25), 35, 61])
 def test_power_loss_after_power_loss(seed: int) -> None:
     """The log goes on after each recovery, including one that is itself cut off."""
     random = Random(seed)
