@@ -32,7 +32,8 @@ from runnel.services.controller import Controller
 from runnel.services.flusher import Flusher
 from runnel.services.group_shard import GroupShard, Token
 from runnel.services.partitions import Partitions
-from runnel.wire.errors import ErrorCode, Refusal
+from runnel.storage.errors import StorageError
+from runnel.wire.errors import ErrorCode, Malformed, Refusal
 
 log = logging.getLogger("runnel.groups")
 
@@ -220,8 +221,9 @@ class GroupService:
                 raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{OFFSETS_TOPIC}-{index} is offline")
             shard = GroupShard(partition, self._limits, self._flusher, self._now_ms)
             await shard.load()
-        except Refusal as refusal:
-            raise Refusal(ErrorCode.NOT_COORDINATOR, refusal.message) from refusal
+        except (Refusal, StorageError, OSError, Malformed) as error:
+            log.error("the groups of %s-%d cannot be loaded: %s", OFFSETS_TOPIC, index, error)
+            raise Refusal(ErrorCode.NOT_COORDINATOR, str(error)) from error
         self._shards[index] = shard
         shard.carry_out(shard.machine.forget(self._is_gone))
         self._set_timer(shard)

@@ -56,8 +56,7 @@ class Housekeeping:
         now = now_ms()
         partition.log.roll_if_due(now)
         deleted = partition.log.enforce_retention(now, high_watermark=partition.high_watermark, defer_removal=True)
-        while (job := partition.log.removal_job()) is not None:
-            await asyncio.get_running_loop().run_in_executor(None, job.run)
+        await self._partitions.remove_dropped(partition)
         partition.log.producers.expire(now, self._configs.broker["producer.id.expiration.ms"])
         if deleted:
             log.info("retention dropped %d segments of %s-%d", deleted, partition.topic, partition.index)

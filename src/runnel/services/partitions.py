@@ -208,9 +208,15 @@ class Partitions:
                 f"offset {offset} is outside of 0 to the high watermark {partition.high_watermark}",
             )
         if target > partition.log.log_start_offset:
-            partition.log.trim_prefix(target)
+            partition.log.trim_prefix(target, defer_removal=True)
             await self.write_checkpoints()
+            await self.remove_dropped(partition)
         return partition.log.log_start_offset
+
+    async def remove_dropped(self, partition: Partition) -> None:
+        """Free the space of segments that trimming or retention dropped."""
+        while (job := partition.log.removal_job()) is not None:
+            await self._in_thread(job.run)
 
     async def disk_usage(self, wanted: set[Key] | None) -> DiskUsage:
         keys = [key for key in self.all_keys() if wanted is None or key in wanted]
