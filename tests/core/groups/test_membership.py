@@ -299,3 +299,21 @@ def test_a_restart_in_a_rebalance_returns_to_the_last_generation(groups: Coordin
     token, _ = groups.start_join(leader.member_id)
     groups.join(follower.member_id)
     assert groups.answers[token].generation == 3
+
+
+# ------------------------------------------------------------------------------------------ many members
+
+
+def test_two_hundred_members_come_and_half_of_them_go(groups: Coordinator) -> None:
+    first = groups.join()
+    tokens = [groups.start_join()[0] for _ in range(199)]
+    leader = groups.join(first.member_id)
+    everybody = [leader, *(groups.answers[token] for token in tokens)]
+    assert {reply.generation for reply in everybody} == {2}
+    waiting = [groups.start_sync(reply) for reply in everybody[1:]]
+    groups.sync(leader, {row[0]: row[0].encode() for row in leader.members})
+    assert [groups.answers[token].assignment.decode() for token in waiting] == [r.member_id for r in everybody[1:]]
+    groups.leave(*(Leaving(reply.member_id) for reply in everybody[100:]))
+    tokens = [groups.start_join(reply.member_id)[0] for reply in everybody[:100]]
+    assert {groups.answers[token].generation for token in tokens} == {3}
+    assert len(groups.answers[tokens[0]].members) == 100
