@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from harness.batches import encode_batch
 from harness.process import BrokerProcess
 from harness.raw import RawConnection
-from harness.topics import read_all
+from harness.topics import create_topic, read_all
 from java.jars import Java
 
 pytestmark = pytest.mark.java
@@ -159,17 +161,25 @@ def test_console_producer_and_consumer(java: Java, bootstrap: str, new_topic: Ne
 
 
 @feature("kafka-dump-log")
-def test_dump_log(java: Java, bootstrap: str, new_topic: NewTopic, own_broker: BrokerProcess) -> None:
+def test_dump_log(java: Java, start_broker: Callable[..., BrokerProcess]) -> None:
     """Apache Kafka's dumper reads our segments and both indexes, and finds nothing to complain about."""
-    name = new_topic(index_interval_bytes=100)
-    for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
-        produce(bootstrap, name, [b"value " * 20] * 10, compression=compression)
-    folder = own_broker.data_dir / f"{name}-0"
-    files = sorted(path for path in folder.iterdir() if path.suffix in (".log", ".index", ".timeindex"))
-    assert [path.suffix for path in files] == [".index", ".log", ".timeindex"]
-    arguments = ("--deep-iteration", "--print-data-log", "--files", ",".join(str(path) for path in files))
+    broker = start_broker()
+    create_topic(broker.address, "t", configs={"segment.bytes": "1048576", "index.interval.bytes": "4096"})
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    noise = random.Random(7)
+    for number in range(50):
+        values: list[bytes | None] = [noise.randbytes(7000) + b"." * 1000 for _ in range(10)]
+        produce(broker.address, "t", values, compression=codecs[number % 5])
+    assert broker.terminate() == 0
+    files = sorted((broker.data_dir / "t-0").glob("0*"))
+    kinds = Counter(path.suffix for path in files)
+    assert kinds[".log"] == kinds[".index"] == kinds[".timeindex"] >= 3
+    wanted = [path for path in files if path.suffix in (".log", ".index", ".timeindex", ".snapshot")]
+    arguments = ("--deep-iteration", "--files", ",".join(str(path) for path in wanted))
     said = java.run(f"{TOOLS}.DumpLogSegments", *arguments).check()
-    assert said.count("| offset:") == 50
-    assert said.count("isvalid: true") == 5
-    for complaint in ("isvalid: false", "Mismatches", "corrupt", "Could not"):
+    assert said.count("| offset:") == 500
+    assert said.count("isvalid: true") == 50
+    for codec in codecs:
+        assert said.count(f"compresscodec: {codec} ") == 10
+    for complaint in ("isvalid: false", "Mismatches", "mismatch", "corrupt", "Could not", "Exception"):
         assert complaint not in said, said
