@@ -44,6 +44,4 @@ def run_java(
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end; the caller judges the return code and the text."""
     command = java_command(main_class, *arguments)
-    return subprocess.run(
-        command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
