@@ -34,6 +34,7 @@ run: $(VENV)/.core ## start the broker: data in ./runnel-data, Kafka on 127.0.0.
 	@$(BIN)/runnel serve
 
 test: $(VENV)/.dev ## run the tests
+	@$(BIN)/python -m benchmarks.kafka_jars || echo "the tests that need Java will be skipped"
 	@$(BIN)/python -m pytest -m "not slow"
 
 lint: $(VENV)/.dev ## ruff: style and common mistakes
