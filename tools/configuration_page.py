@@ -31,9 +31,9 @@ num.partitions: 3
 log.retention.ms: 86400000
 ```
 
-Four words are Runnel's own: `data-dir`, `listen`, `advertise`, `memory`. Everything else has Kafka's names. In the
-environment a key is `RUNNEL_` and the key in capitals with underscores. A setting that is unknown or wrong stops the
-start with one line.
+Four words are Runnel's own: `data-dir`, `listen`, `advertise`, `memory`. Everything else has Kafka's names, but for
+the few keys that say they are Runnel's own. In the environment a key is `RUNNEL_` and the key in capitals with
+underscores. A setting that is unknown or wrong stops the start with one line.
 Settings marked *dynamic* can be changed on the running broker with any Kafka client's AlterConfigs.
 """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from runnel.services.fetch_sessions import EPOCH_MAX, EVICTION_MS, FetchSessions, TopicPartition, Wanted
@@ -84,3 +86,14 @@ def test_what_is_news() -> None:
     assert wanted.has_news(error, False)
     assert wanted.has_news(error, False)
     assert wanted.has_news(FetchPartitionReply(0, 0, 11, 11, 3), False)
+
+
+def test_a_session_by_id_knows_a_partition_whatever_its_name_is_now() -> None:
+    session = FetchSessions(1).open(1, True, 0)
+    assert session is not None
+    topic_id = uuid.UUID(int=7)
+    session.update([(TopicPartition("t", topic_id, 0), FetchPartition(0, 5, 100))])
+    session.update([(TopicPartition("", topic_id, 0), FetchPartition(0, 6, 100))])  # deleted meanwhile: no name
+    assert [wanted.fetch.fetch_offset for wanted in session.wanted.values()] == [6]
+    session.forget([TopicPartition("", topic_id, 0)])
+    assert not session.wanted

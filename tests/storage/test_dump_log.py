@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from java_tools import run_java
 from runnel.storage.files import OsFiles
 from runnel.wire.batch import encode_batch
 from storage.builders import append, make_batch, open_log
 
-LIBS = Path(os.environ.get("RUNNEL_KAFKA_LIBS") or Path.home() / ".cache" / "runnel" / "kafka-4.3.1" / "libs")
-RUN_SECONDS = 120
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 pytestmark = pytest.mark.java
 
 
 def dump(files: list[Path], *options: str) -> str:
-    names = ",".join(str(path) for path in files)
-    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{LIBS}/*"]
-    command += ["org.apache.kafka.tools.DumpLogSegments", "--files", names, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    done = run_java(DUMP, "--files", ",".join(map(str, files)), *options)
     assert done.returncode == 0, done.stderr
     assert "Exception" not in done.stderr, done.stderr
     complaints = [line for line in done.stderr.splitlines() if "SLF4J" not in line]
@@ -32,10 +26,6 @@ def dump(files: list[Path], *options: str) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("java") is None:
-        pytest.skip("no java found: Kafka's DumpLogSegments cannot be run")
-    if not LIBS.is_dir():
-        pytest.skip(f"no Kafka jars in {LIBS}: set RUNNEL_KAFKA_LIBS to a folder of them")
     path = tmp_path_factory.mktemp("dump") / "orders-0"
     log = open_log(OsFiles(), path, segment_bytes=40_000, index_interval_bytes=512, retention_ms=-1)
     for number in range(240):

@@ -15,7 +15,7 @@ from runnel.broker.apis import APIS
 from runnel.broker.listener import Listener, ListenerLimits
 from runnel.broker.router import Router
 from runnel.broker.settings import Settings
-from runnel.services.node import Node
+from runnel.services.node import DEFAULT_NODE_ID, Node
 from runnel.storage.errors import StorageError
 from runnel.storage.files import Files
 
@@ -50,14 +50,28 @@ class Application:
 
     async def start(self) -> tuple[str, int]:
         """Recover, listen, and answer the address on which clients are served."""
-        self.node = await Node.start(self.settings.data_dir, self.settings.configs, self._log_handles_max, self._files)
+        self.node = await Node.start(self.settings.data_dir, self._configs(), self._log_handles_max, self._files)
         try:
             router = Router(APIS, self.node)
             self.listener = Listener(router, self._limits(), self.settings.advertise)
+            self.node.configs_changed = self._take_limits
             return await self.listener.start(*self.settings.listen)
         except BaseException:
             await self.node.stop()
             raise
+
+    def _take_limits(self) -> None:
+        self.listener.limits = self._limits()
+
+    def _configs(self) -> dict[str, str]:
+        """What was set, and our own words in Kafka's spelling: DescribeConfigs shows them."""
+        told = {"listeners": listener_text(self.settings.listen)}
+        told["broker.id"] = self.settings.configs.get("node.id", DEFAULT_NODE_ID)
+        if self.settings.data_dir is not None:
+            told["log.dirs"] = str(self.settings.data_dir.absolute())
+        if self.settings.advertise is not None:
+            told["advertised.listeners"] = listener_text(self.settings.advertise)
+        return {**self.settings.configs, **told}
 
     def _limits(self) -> ListenerLimits:
         configs = self.node.configs.broker
@@ -84,6 +98,14 @@ class Application:
         self.node.groups.release()
         await self.listener.drain(DRAIN_GRACE_S)
         await self.node.stop()
+
+
+def address_text(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listener_text(address: tuple[str, int]) -> str:
+    return f"PLAINTEXT://{address_text(*address)}"
 
 
 def raise_descriptor_limit() -> int:
@@ -131,7 +153,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str, int], None] | None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, application, number)
     gc.freeze()
-    print(f"ready kafka={host}:{port}", flush=True)
+    print(f"ready kafka={address_text(host, port)}", flush=True)
     if on_ready is not None:
         on_ready(host, port)
     await application.run_until_stopped()

@@ -313,11 +313,12 @@ class Connection(asyncio.BufferedProtocol):
             self._run(cast("Coroutine[Any, Any, Buffers | None]", outcome), must_finish=is_produce(frame))
 
     def _parked_done(self, slot: Slot, future: asyncio.Future[Buffers]) -> None:
+        error = None if future.cancelled() else future.exception()
         if future.cancelled():
-            return
-        error = future.exception()
-        if error is not None:
+            self._complete(slot, None)
+        elif error is not None:
             self._crashed(error)
+            self._complete(slot, None)
         else:
             self._complete(slot, future.result())
 
@@ -329,6 +330,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._tasks is None:
             self._tasks = set()
         task = asyncio.get_running_loop().create_task(self._finish(slot, work))
+        task.add_done_callback(lambda _: self._give_up(slot))
         if must_finish:
             _outliving.add(task)
             task.add_done_callback(_outliving.discard)
@@ -347,6 +349,12 @@ class Connection(asyncio.BufferedProtocol):
             self._exclusive = False
             self._complete(slot, reply)
 
+    def _give_up(self, slot: Slot) -> None:
+        """Cancelled (even before its first step) or failed: it must not stand in the way of what waits behind it."""
+        if not slot.done:
+            self._exclusive = False
+            self._complete(slot, None)
+
     def _crashed(self, error: BaseException) -> None:
         """Our own bug: say all we know, and give up this connection only."""
         log.error("request failed on connection from %s", self.peer_host, exc_info=error)
@@ -360,6 +368,8 @@ class Connection(asyncio.BufferedProtocol):
             if head.reply is not None and not self.closing:
                 self._send(head.reply)
         self._pump()
+        if self._draining and not self._sending:
+            self._flush()
 
     def _send(self, reply: Buffers) -> None:
         """Gather the replies of one turn of the loop: one system call carries them all."""

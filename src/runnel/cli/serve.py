@@ -45,6 +45,7 @@ def serve(
     runnel serve --memory --listen 127.0.0.1:0
     runnel serve --listen 0.0.0.0:9092 --advertise broker.example:9092 --set num.partitions=12
     """
+    from runnel.broker.app import address_text
     from runnel.broker.app import serve as serve_broker
     from runnel.broker.settings import SettingsInvalid, load_settings
 
@@ -59,13 +60,15 @@ def serve(
     except SettingsInvalid as error:
         raise click.UsageError(str(error)) from error
     place = "in memory: nothing is kept" if settings.data_dir is None else f"in {settings.data_dir}"
-    return serve_broker(settings, on_ready=lambda host, port: _announce(host, port, place))
+    return serve_broker(settings, on_ready=lambda host, port: _announce(address_text(_dial(host), port), place))
 
 
-def _announce(host: str, port: int, place: str) -> None:
+def _dial(host: str) -> str:
+    return "127.0.0.1" if host in _EVERYWHERE else host
+
+
+def _announce(address: str, place: str) -> None:
     """How to talk to it, for the person who started it; scripts read the `ready` line on stdout."""
-    dial = "127.0.0.1" if host in _EVERYWHERE else host
-    address = f"[{dial}]:{port}" if ":" in dial else f"{dial}:{port}"
     flag = "" if address == "127.0.0.1:9092" else f" -b {address}"
     heading = click.style(f"Runnel serves Kafka clients on {address}", bold=sys.stderr.isatty())
     lines = (

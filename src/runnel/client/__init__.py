@@ -6,5 +6,5 @@ whose message says what was wrong and what to do next. Works against any Kafka-c
 only `runnel.wire`.
 
 Reading order: errors, address, connection, metadata, cluster, then admin, partitioner, producer,
-positions, reader.
+offsets, reader.
 """

@@ -7,6 +7,7 @@ there when its creation is answered, and gone when its deletion is.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -48,6 +49,8 @@ class Controller:
         self._machine = machine
         self._host: Host[MetadataRecord] = Host(partition, MetadataCodec(), self._replay, flusher, now_ms)
         self._image_changed: ImageChange | None = None
+        self._changing = asyncio.Lock()
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     @property
     def image(self) -> ClusterImage:
@@ -62,15 +65,35 @@ class Controller:
         self._image_changed = image_changed
 
     async def submit(self, command: Command) -> Any:
-        """The machine's reply, when its records are committed and this broker has followed them."""
-        before = self._machine.image
-        try:
-            reply = await self._host.submit(lambda now_ms: self._machine.handle(command, now_ms, new_topic_id))
-        except (LogOffline, OSError) as error:
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log failed: {error}") from error
-        if self._machine.image is not before and self._image_changed is not None:
-            await self._image_changed(before, self._machine.image)
-        return reply
+        """The machine's reply, when its records are committed and this broker has followed them.
+
+        Carried out even if whoever asked goes away: what is in the log must be replayed.
+        """
+        work = asyncio.get_running_loop().create_task(self._submit(command))
+        self._under_way.add(work)
+        work.add_done_callback(self._done)
+        return await asyncio.shield(work)
+
+    def _done(self, work: asyncio.Task[Any]) -> None:
+        self._under_way.discard(work)
+        if not work.cancelled():
+            work.exception()  # retrieved, also where nobody waits any more
+
+    async def _submit(self, command: Command) -> Any:
+        async with self._changing:  # until followed: a name is free again only when its old folders are out of the way
+            before = self._machine.image
+            try:
+                reply = await self._host.submit(lambda now_ms: self._machine.handle(command, now_ms, new_topic_id))
+            except (LogOffline, OSError) as error:
+                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log failed: {error}") from error
+            if self._machine.image is not before and self._image_changed is not None:
+                await self._image_changed(before, self._machine.image)
+            return reply
+
+    async def settle(self) -> None:
+        """Wait until nothing is under way (the broker stops)."""
+        while self._under_way:
+            await asyncio.wait(tuple(self._under_way))
 
     def _replay(self, records: Sequence[MetadataRecord]) -> None:
         self._machine.replay_all(records)

@@ -114,6 +114,8 @@ class FetchService:
         partition = self._partitions.open_partitions.get((key.topic, key.partition))
         if partition is None:
             raise self._partitions.why_absent(key.topic, key.topic_id, key.partition)
+        if key.topic_id.int and key.topic_id != partition.topic_id:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {key.topic_id}")
         partition.check_leader_epoch(fetch.current_leader_epoch)
         diverging = self._divergence(partition, fetch)
         plan: ReadPlan | None = None

@@ -30,6 +30,11 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+def session_key(key: TopicPartition) -> TopicPartition:
+    """By id the name is no part of it: names come and go."""
+    return key._replace(topic="") if key.topic_id.int else key
+
+
 class Wanted:
     """What a session wants from one partition, and what it has been told of it."""
 
@@ -68,15 +73,15 @@ class FetchSession:
 
     def update(self, partitions: Iterable[tuple[TopicPartition, FetchPartition]]) -> None:
         for key, fetch in partitions:
-            known = self.wanted.get(key)
+            known = self.wanted.get(session_key(key))
             if known is None:
-                self.wanted[key] = Wanted(fetch)
+                self.wanted[session_key(key)] = Wanted(fetch)
             else:
                 known.fetch = fetch
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         for key in keys:
-            self.wanted.pop(key, None)
+            self.wanted.pop(session_key(key), None)
 
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1

@@ -117,7 +117,7 @@ class Flusher:
                 left.append(wait)
         partition.sync_waits = left
         if left:
-            self._begin(partition)
+            self._queue.append(partition)  # behind those that already wait for a thread
         else:
             partition.syncing = False
 

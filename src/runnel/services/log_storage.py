@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -39,10 +40,12 @@ class LogStorage:
         self._handles = HandleCache(handles_max)
         self._directory = DataDirectory(MEMORY_PATH if data_dir is None else data_dir.absolute(), self._files)
         self._in_memory = data_dir is None
+        self._offsets_lock = threading.Lock()
         self._directory.lock()
         try:
+            is_new = self._directory.identity() is None
             identity = self._directory.claim(cluster_id, node_id, uuid.uuid4())
-            self.was_clean = self._directory.take_clean_marker()
+            self.was_clean = self._directory.take_clean_marker() or is_new
             self._recovery_points = self._directory.read_checkpoint(RECOVERY_POINTS)
             self._log_starts = self._directory.read_checkpoint(LOG_STARTS)
         except BaseException:
@@ -79,15 +82,19 @@ class LogStorage:
 
     def write_checkpoints(self, flushed: Mapping[Key, int], starts: Mapping[Key, int]) -> None:
         """Note the offsets of the open logs; those of logs that were never opened stay as they were."""
-        self._recovery_points.update(flushed)
-        self._log_starts.update(starts)
-        self._directory.write_checkpoint(RECOVERY_POINTS, self._recovery_points)
-        self._directory.write_checkpoint(LOG_STARTS, {key: at for key, at in self._log_starts.items() if at > 0})
+        with self._offsets_lock:
+            self._recovery_points.update(flushed)
+            self._log_starts.update(starts)
+            points = dict(self._recovery_points)
+            firsts = {key: offset for key, offset in self._log_starts.items() if offset > 0}
+        self._directory.write_checkpoint(RECOVERY_POINTS, points)
+        self._directory.write_checkpoint(LOG_STARTS, firsts)
 
     def forget(self, key: Key) -> None:
         """A later partition of this name starts afresh."""
-        self._recovery_points.pop(key, None)
-        self._log_starts.pop(key, None)
+        with self._offsets_lock:
+            self._recovery_points.pop(key, None)
+            self._log_starts.pop(key, None)
 
     # --- deletion ---------------------------------------------------------------------------------------------
 

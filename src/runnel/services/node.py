@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Node:
         self.cluster_id = storage.cluster_id
         self.advertised: dict[int, tuple[int, int]] = {}
         self.metadata_replies = ReplyCache()
+        self.configs_changed: Callable[[], None] = lambda: None  # a door's: told when broker configs have changed
         self._metadata = self._open_metadata_log()
         self._controller = Controller(self._machine(), self._metadata, flusher, now_ms)
         self.partitions = Partitions(storage, configs)
@@ -114,11 +115,15 @@ class Node:
         configs_changed = self.configs.follow(image)
         await self.partitions.follow(before, image, configs_changed)
         self.groups.follow(before, image)
+        if configs_changed:
+            self.configs_changed()
 
     async def stop(self) -> None:
         """Flush, close, and leave the mark of a clean stop."""
         await self._housekeeping.stop()
         await self.groups.stop()
+        await self._controller.settle()
+        vouched = self.partitions.vouched_for
         clean = await self.partitions.close()
         self.fetch.close()
         self._flusher.close()
@@ -127,7 +132,7 @@ class Node:
         except Exception:
             log.exception("the metadata log did not close in order")
             clean = False
-        if clean:
+        if clean and vouched:
             self._storage.mark_clean()
         self._storage.release()
 

@@ -46,6 +46,8 @@ class OffsetService:
         log = partition.log
         loop = asyncio.get_running_loop()
         try:
+            for segment in log.segments:
+                segment.load_indexes()  # here, since rebuilding one beside a reader on the loop would mislead it
             if timestamp == MAX_TIMESTAMP:
                 found = await loop.run_in_executor(None, log.max_timestamp_offset)
             else:

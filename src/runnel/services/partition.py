@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from asyncio import TimerHandle
+from asyncio import Future, TimerHandle, get_running_loop
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
 from runnel.services.flusher import SyncWait
+from runnel.storage.errors import LogOffline
 from runnel.storage.log import Log
 from runnel.wire.errors import ErrorCode, Refusal
+
+NEVER_OFFSET = 1 << 62
 
 
 class AppendWaiter(Protocol):
@@ -29,7 +33,6 @@ class PartitionSettings:
     flush_messages: int
     flush_ms: int
     flush_on_acks_all: bool
-    insync_replicas_min: int
 
 
 class Partition:
@@ -70,6 +73,21 @@ class Partition:
         if self.waiters:
             for waiter in tuple(self.waiters):
                 waiter.appended(size_bytes)
+
+    def abandon(self) -> None:
+        """The topic was deleted: whoever waits for it is answered, and nothing touches its files any more."""
+        self.log.abandon()
+        if self.sync_timer is not None:
+            self.sync_timer.cancel()
+        self.wake_all()
+
+    async def quiet(self) -> None:
+        """After ``abandon``: until no fsync is on its way, which would still write names into the folder."""
+        if self.syncing:
+            last: Future[None] = get_running_loop().create_future()
+            self.sync_waits.append(SyncWait(NEVER_OFFSET, last))
+            with suppress(LogOffline):
+                await last
 
     def wake_all(self) -> None:
         """Something other than data changed (deleted, offline): whoever waits must look again."""

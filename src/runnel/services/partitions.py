@@ -51,6 +51,8 @@ class Partitions:
         self._failed: dict[Key, Refusal] = {}
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="runnel-disk")
         self._removals: set[asyncio.Task[None]] = set()
+        self._checkpointing = asyncio.Lock()
+        self._unchecked: set[Key] = set()  # logs that an unclean stop left and that nobody has opened since
 
     # --- looking up -------------------------------------------------------------------------------------------
 
@@ -62,6 +64,12 @@ class Partitions:
     def all_keys(self) -> list[Key]:
         topics = self._image.topics.values() if self._image is not None else ()
         return [(topic.name, index) for topic in topics for index in range(len(topic.partitions))]
+
+    @property
+    def vouched_for(self) -> bool:
+        """Whether a clean mark may speak for every log: none failed to open, and after an unclean stop each was
+        opened, and so checked. Else the next start must check them."""
+        return not self._failed and not self._unchecked
 
     def why_absent(self, topic: str, topic_id: UUID, index: int) -> Refusal:
         """Why there is no such open partition, as a client should hear it."""
@@ -93,10 +101,13 @@ class Partitions:
         try:
             opened = await self._in_thread(lambda: self._open_log(key, topic))
         except (StorageError, OSError) as error:
+            if not self._still(topic):  # deleted while it was being opened
+                raise self.why_absent(key[0], ZERO_UUID, key[1]) from error
             log.error("cannot open %s-%d: %s", *key, error)
             self._failed[key] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             raise self._failed[key] from error
         self._failed.pop(key, None)
+        self._unchecked.discard(key)
         if not self._still(topic):  # deleted while it was being opened
             await self._in_thread(lambda: self._discard(key, opened))
             raise self.why_absent(key[0], ZERO_UUID, key[1])
@@ -131,6 +142,7 @@ class Partitions:
 
     def attach(self, image: ClusterImage) -> None:
         self._image = image
+        self._unchecked = set() if self._storage.was_clean else set(self.all_keys())
 
     async def follow(self, before: ClusterImage, image: ClusterImage, configs_changed: bool) -> None:
         """Make the open partitions what the image says; complete on return."""
@@ -158,10 +170,16 @@ class Partitions:
             for index in range(len(topic.partitions)):
                 partition = self.open_partitions.pop((topic.name, index), None)
                 self._failed.pop((topic.name, index), None)
+                self._unchecked.discard((topic.name, index))
                 if partition is not None:
-                    partition.wake_all()
+                    partition.abandon()
                 doomed.append(((topic.name, index), partition))
-        self.remove_later(await self._in_thread(lambda: self._set_all_aside(doomed)))
+        for _, partition in doomed:
+            if partition is not None:
+                await partition.quiet()
+        async with self._checkpointing:
+            paths = await self._in_thread(lambda: self._set_all_aside(doomed))
+        self.remove_later(paths)
 
     def remove_later(self, paths: Iterable[Path]) -> None:
         """Free the space of folders that were set aside, in the background."""
@@ -207,10 +225,13 @@ class Partitions:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} is outside of 0 to the high watermark {partition.high_watermark}",
             )
-        if target > partition.log.log_start_offset:
-            partition.log.trim_prefix(target, defer_removal=True)
+        try:
+            if target > partition.log.log_start_offset:
+                partition.log.trim_prefix(target, defer_removal=True)
             await self.write_checkpoints()
             await self.remove_dropped(partition)
+        except (StorageError, OSError) as error:
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         return partition.log.log_start_offset
 
     async def remove_dropped(self, partition: Partition) -> None:
@@ -228,9 +249,15 @@ class Partitions:
 
     async def write_checkpoints(self) -> None:
         """Recovery points and log start offsets of the open logs; those of the others are kept as they are."""
-        flushed = {key: partition.log.flushed_offset for key, partition in self.open_partitions.items()}
-        starts = {key: partition.log.log_start_offset for key, partition in self.open_partitions.items()}
-        await self._in_thread(lambda: self._storage.write_checkpoints(flushed, starts))
+        async with self._checkpointing:  # gathered and written in one order, and never beside a deletion
+            flushed = {key: partition.log.flushed_offset for key, partition in self.open_partitions.items()}
+            starts = {key: partition.log.log_start_offset for key, partition in self.open_partitions.items()}
+            work = asyncio.ensure_future(self._in_thread(lambda: self._storage.write_checkpoints(flushed, starts)))
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                await asyncio.wait((work,))  # the thread goes on: keep the lock until it is done
+                raise
 
     async def close(self) -> bool:
         """Flush and close every log, in threads; whether all of them closed in order."""

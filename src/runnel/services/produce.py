@@ -12,15 +12,20 @@ from typing import NamedTuple
 from runnel.services.flusher import Flusher
 from runnel.services.partition import Partition
 from runnel.storage.errors import LogOffline
-from runnel.wire.batch import HEADER_BYTES, BatchHeader, check_crc, read_header, set_log_append_time
+from runnel.wire.batch import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    HEADER_BYTES,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    check_crc,
+    read_header,
+    set_log_append_time,
+)
+from runnel.wire.compression import Compression
 from runnel.wire.errors import ErrorCode, Malformed, Refusal
 
-MAGIC = 2
-COMPRESSION_MASK = 0x07
-ZSTD = 4
-LOG_APPEND_TIME_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
 ACKS = (0, 1, -1)
 LONGEST_FLUSH_MS = 365 * 24 * 3600 * 1000
 """A longer flush.ms (Kafka's default is the largest long) means: leave it to the operating system."""
@@ -97,7 +102,7 @@ def checked_header(records: memoryview, size_max: int, zstd_allowed: bool) -> Ba
     if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         raise _not_for_clients(attributes)
     codec = attributes & COMPRESSION_MASK
-    if codec > ZSTD or (codec == ZSTD and not zstd_allowed):
+    if codec > Compression.ZSTD or (codec == Compression.ZSTD and not zstd_allowed):
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {codec} is not allowed in this version")
     if not check_crc(records, 0, header):
         raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the CRC of the record batch does not match its bytes")

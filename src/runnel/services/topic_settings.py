@@ -16,7 +16,6 @@ def partition_settings(view: ConfigView) -> PartitionSettings:
         flush_messages=view["flush.messages"],
         flush_ms=view["flush.ms"],
         flush_on_acks_all=view["acks.all.flush"],
-        insync_replicas_min=view["min.insync.replicas"],
     )
 
 

@@ -1,7 +1,7 @@
 """The data directory of a broker: whose it is, who holds it, which partitions lie in it, how it was left.
 
 In: a path; out: identities, checkpoints and folder names, in Kafka's own files: meta.properties, .lock,
-.kafka_cleanshutdown, the three offset checkpoints, `topic-partition` folders. Blocking; the service calls it at
+.kafka_cleanshutdown, the two offset checkpoints, `topic-partition` folders. Blocking; the service calls it at
 start, at stop, and for its periodic checkpoints (in an executor).
 """
 
@@ -29,7 +29,6 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
 DELETE_SUFFIX = "-delete"
 FOLDER_NAME_BYTES_MAX = 255
 
@@ -133,7 +132,7 @@ class DataDirectory:
         self.files.write_atomic(self.path / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
 
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """One of RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS. A damaged file reads as empty: a full scan."""
+        """RECOVERY_POINTS or LOG_STARTS. A damaged file reads as empty: a full scan."""
         try:
             data = self.files.read_bytes(self.path / name)
         except FileNotFoundError:

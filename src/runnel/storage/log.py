@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import threading
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from runnel.core.partition.producers import Duplicate, ProducerEntry, ProducerStates
+from runnel.core.partition.producers import Duplicate, ProducerStates
 from runnel.storage import reading, recovery, searching, trimming
 from runnel.storage.epochs import LeaderEpochs
-from runnel.storage.errors import LogOffline
+from runnel.storage.errors import LogOffline, StorageError
 from runnel.storage.files import Files
 from runnel.storage.handles import HandleCache
 from runnel.storage.segment import NEVER, SEGMENT_BYTES_MAX, Segment
 from runnel.storage.snapshots import ProducerSnapshots
-from runnel.storage.syncing import NO_SPACE, RemovalJob, SyncJob, Unsynced
+from runnel.storage.syncing import NO_SPACE, RemovalGate, RemovalJob, SyncJob, Unsynced
 from runnel.wire.batch import LENGTH_PREFIX_BYTES, BatchHeader, assign, iterate_headers
 from runnel.wire.errors import ErrorCode, Refusal
 
@@ -80,7 +79,7 @@ class Log:
         "parent_unsynced",
         "path",
         "producers",
-        "removal_lock",
+        "removal_gate",
         "segments",
         "size_bytes",
         "snapshots",
@@ -114,7 +113,7 @@ class Log:
         self.unsynced = Unsynced()
         self._truncations = 0
         self._removals: list[RemovalJob] = []
-        self.removal_lock = threading.Lock()
+        self.removal_gate = RemovalGate()
 
     @classmethod
     def open(
@@ -382,9 +381,11 @@ class Log:
             self.flushed_offset = job.target_offset
         if self.unsynced.done(job.changes):
             self.parent_unsynced = False
-            self._remove_stale_snapshots(job.snapshot_offset)
+            if self.offline is None:
+                self._remove_stale_snapshots(job.snapshot_offset)
         self.active.log.dirty = self.first_unflushed_ms is not None
         if job.segment is self.active:
+            reading.make_room(self.hints)
             self.hints[job.target_offset] = (job.segment, job.position)
 
     def _remove_stale_snapshots(self, durable_offset: int) -> None:
@@ -398,12 +399,18 @@ class Log:
         if self.offline is None:
             self.offline = error
 
+    def abandon(self) -> None:
+        """The topic was deleted: its names may soon be another's, so nothing goes by path any more."""
+        self.sync_failed(StorageError("the topic was deleted"))
+        self._removals.clear()
+
     def close(self, *, clean: bool) -> None:
         """Blocking. A clean close leaves nothing to scan: indexes, snapshot and bytes are durable on return."""
         try:
             if clean and self.offline is None:
                 self._close_clean()
         finally:
+            self.removal_gate.close()
             for segment in self.segments:
                 segment.release()
 
@@ -449,9 +456,6 @@ class Log:
     @property
     def latest_epoch(self) -> int:
         return self.epochs.latest
-
-    def active_producers(self) -> Iterator[tuple[int, ProducerEntry]]:
-        return iter(self.producers)
 
     def verify(self) -> Iterator[searching.Finding]:
         """Check every checksum and offset of every segment, for an offline checker. Blocking."""

@@ -107,6 +107,12 @@ def _walk(data: bytes, at: int) -> tuple[int, int]:
     return at, next_offset
 
 
+def make_room(hints: dict[int, tuple[Segment, int]]) -> None:
+    if len(hints) > HINTS_MAX:
+        for stale in list(hints)[: HINTS_MAX // 2]:
+            hints.pop(stale, None)
+
+
 def plan_read(log: Log, offset: int, max_bytes: int, end_offset_max: int, min_one: bool) -> ReadPlan:
     if not log.log_start_offset <= offset <= log.end_offset:
         raise Refusal(
@@ -121,9 +127,7 @@ def plan_read(log: Log, offset: int, max_bytes: int, end_offset_max: int, min_on
     if limit <= position:
         return ReadPlan(segment, 0, 0, offset)
     hints = log.hints
-    if len(hints) > HINTS_MAX:
-        for stale in list(hints)[: HINTS_MAX // 2]:
-            hints.pop(stale, None)
+    make_room(hints)
     if limit - position <= max_bytes:
         hints[limit_offset] = (segment, limit)
         return ReadPlan(segment, position, limit - position, limit_offset)

@@ -26,10 +26,6 @@ SEGMENT_BYTES_MAX = 0x7FFF_FFFF
 NEVER = 1 << 62
 
 
-def file_name(base_offset: int, suffix: str) -> str:
-    return f"{base_offset:020d}{suffix}"
-
-
 class Segment:
     __slots__ = (
         "base_offset",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from runnel.storage.checkpoints import FIRST_SEGMENT_NAME, decode_first_segment, encode_first_segment
 from runnel.storage.files import File, Files
@@ -126,6 +126,26 @@ def write_first_segment(tree: Files, directory: str, base_offset: int) -> None:
     tree.write_atomic(f"{directory}/{FIRST_SEGMENT_NAME}", encode_first_segment(base_offset), sync=True)
 
 
+class RemovalGate:
+    """One removal at a time, and none after the log was closed: its names may by then belong to another log."""
+
+    __slots__ = ("_lock", "closed")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.closed = False
+
+    def close(self) -> None:
+        """Blocking: waits for a removal that is running."""
+        with self._lock:
+            self.closed = True
+
+    def run(self, removal: Callable[[], None]) -> None:
+        with self._lock:
+            if not self.closed:
+                removal()
+
+
 class RemovalJob:
     """Deletes the files of segments that the log has let go of. Run it in any one thread.
 
@@ -134,13 +154,13 @@ class RemovalJob:
     back after a power loss, and a gap between those that did and those that did not looks like lost bytes.
     """
 
-    __slots__ = ("_directory", "_first_offset", "_keep", "_lock", "_paths", "_tree")
+    __slots__ = ("_directory", "_first_offset", "_gate", "_keep", "_paths", "_tree")
 
     def __init__(
         self,
         tree: Files,
         directory: str,
-        lock: threading.Lock,
+        gate: RemovalGate,
         *,
         first_offset: int,
         keep: Sequence[str],
@@ -148,12 +168,15 @@ class RemovalJob:
     ) -> None:
         self._tree = tree
         self._directory = directory
-        self._lock = lock
+        self._gate = gate
         self._first_offset = first_offset
         self._keep = keep
         self._paths = paths
 
     def run(self) -> None:
+        self._gate.run(self._remove)
+
+    def _remove(self) -> None:
         for path in self._keep:
             with contextlib.suppress(FileNotFoundError):
                 self._tree.open(path).sync()
@@ -171,9 +194,8 @@ class RemovalJob:
     def _note_first_offset(self) -> bool:
         """False if a full disk has no room for it: then files must go durably one by one, oldest first."""
         try:
-            with self._lock:  # two jobs of one log may run at the same time; the later start counts
-                if self._first_offset > (read_first_segment(self._tree, self._directory) or 0):
-                    write_first_segment(self._tree, self._directory, self._first_offset)
+            if self._first_offset > (read_first_segment(self._tree, self._directory) or 0):
+                write_first_segment(self._tree, self._directory, self._first_offset)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise

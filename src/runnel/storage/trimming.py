@@ -106,7 +106,7 @@ def _remove_first(log: Log, count: int, defer_removal: bool) -> None:
     log.hints = {}
     stale = log.snapshots.forget({segment.base_offset for segment in kept}, first)
     paths = [*_paths(removed), *stale]
-    job = RemovalJob(log.files, log.path, log.removal_lock, first_offset=first, keep=keep, paths=paths)
+    job = RemovalJob(log.files, log.path, log.removal_gate, first_offset=first, keep=keep, paths=paths)
     for segment in removed:
         segment.release()
     if defer_removal:
@@ -199,6 +199,6 @@ def _finish(log: Log, end_offset: int, removed: list[Segment]) -> None:
     log.snapshots.delete_after(end_offset)
     log.set_limits(log.active)
     log.active.log.get().sync()
-    RemovalJob(log.files, log.path, log.removal_lock, first_offset=0, keep=(), paths=_paths(removed)).run()
+    RemovalJob(log.files, log.path, log.removal_gate, first_offset=0, keep=(), paths=_paths(removed)).run()
     log.files.sync_directory(log.path)
     log.truncated()

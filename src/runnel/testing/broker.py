@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from runnel.broker.app import Application, new_event_loop
+from runnel.broker.app import Application, address_text, new_event_loop
 from runnel.broker.settings import Settings, load_settings
 from runnel.core.metadata import NewTopic
 from runnel.storage.files import Files
@@ -55,7 +55,7 @@ class Broker:
         """``host:port``, as every Kafka client takes it."""
         if self._address is None:
             raise RuntimeError("the broker is not running; use `with Broker() as broker:` or call start()")
-        return f"{self._address[0]}:{self._address[1]}"
+        return address_text(*self._address)
 
     def start(self) -> Self:
         if self._thread is not None:
@@ -102,10 +102,11 @@ class Broker:
         self._call(self._running().node.topics.delete([name]))
 
     def topics(self) -> list[str]:
-        return sorted(self._running().node.image.topics)
+        image = self._running().node.image
+        return sorted(name for name, topic in image.topics.items() if not topic.internal)
 
     def reset(self) -> None:
-        """Delete every topic, so that the next test begins with an empty broker."""
+        """Delete every topic and the offsets committed for it; groups themselves stay, without offsets."""
         self._call(self._running().node.topics.delete(self.topics()))
 
     def _running(self) -> Application:

@@ -33,10 +33,8 @@ COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
 
 _HEADER = Struct(">qiibIhiqqqhii")
-_OFFSET_LENGTH = Struct(">qi")
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _CRC = Struct(">I")
@@ -100,10 +98,6 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return self.attributes & CONTROL_BIT != 0
-
-    @property
-    def has_delete_horizon(self) -> bool:
-        return self.attributes & DELETE_HORIZON_BIT != 0
 
 
 def read_header(buffer: ReadBuffer, position: int = 0) -> BatchHeader:

@@ -22,8 +22,6 @@ _PREFIX_V0 = Struct(">ii")
 _PREFIX_V1 = Struct(">iib")
 _SIZE = Struct(">i")
 
-FRAME_SIZE_BYTES = 4
-
 
 class RequestHeader(NamedTuple):
     api_key: int

@@ -23,6 +23,7 @@ from runnel.services.fetch_sessions import (
     NO_SESSION,
     FetchSession,
     TopicPartition,
+    session_key,
 )
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode, Refusal
@@ -117,7 +118,10 @@ def resolve(context: Context, request: FetchRequest) -> tuple[Requests, FetchSes
     session = sessions.resume(request, by_id, now_ms)
     session.forget(_forgotten(node, request))
     session.update(named)
-    return [(key, wanted.fetch) for key, wanted in session.wanted.items()], session
+    every = session.wanted.items()
+    if not by_id:
+        return [(key, wanted.fetch) for key, wanted in every], session
+    return [(key._replace(topic=node.topic_name(key.topic_id)), wanted.fetch) for key, wanted in every], session
 
 
 def _named(node: Node, request: FetchRequest) -> Requests:
@@ -145,12 +149,14 @@ def answer(context: Context, session: FetchSession | None, replies: Replies) -> 
     first = session.epoch == INITIAL_EPOCH + 1
     told: list[tuple[TopicPartition, FetchPartitionReply]] = []
     for key, reply in replies:
-        wanted = session.wanted.get(key)
+        wanted = session.wanted.get(session_key(key))
         has_records = bool(reply.records)
         if wanted is None or wanted.has_news(reply, has_records) or first:
             told.append((key, reply))
         if has_records and wanted is not None:
-            session.wanted.move_to_end(key)  # fairness: who has just been served is asked last the next time
+            session.wanted.move_to_end(
+                session_key(key)
+            )  # fairness: who has just been served is asked last the next time
     return _encode(context, 0, session.session_id, told)
 
 

@@ -15,7 +15,7 @@ from runnel.broker.router import Access, Api, Body, Context, prefix
 from runnel.core.metadata import NewTopic, TopicImage
 from runnel.wire import messages
 from runnel.wire.apis import ApiKey
-from runnel.wire.errors import ErrorCode
+from runnel.wire.errors import ErrorCode, Refusal
 from runnel.wire.types import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -45,8 +45,11 @@ def _to_create(context: Context, request: Any) -> list[str]:
 
 
 async def _create_then_answer(context: Context, request: Any, names: list[str]) -> Buffers:
-    results = await context.node.topics.create([NewTopic(name) for name in dict.fromkeys(names)], False)
-    refused = {result.name or "": int(result.code) for result in results if result.code}
+    try:
+        results = await context.node.topics.create([NewTopic(name) for name in dict.fromkeys(names)], False)
+        refused = {result.name or "": int(result.code) for result in results if result.code}
+    except Refusal as refusal:
+        refused = dict.fromkeys(names, int(refusal.code))
     return _answer(context, request, refused)
 
 

@@ -1,8 +1,8 @@
 """ApiVersions (key 18).
 
 Versions 0–4. Advertises what the router's table holds, in Kafka 4.3's ranges. The client's software name and version
-(KIP-511) are checked and kept with the connection. An unknown version is answered by the router. Left out: features
-(KIP-584) beyond ``metadata.version``-less single-broker operation.
+(KIP-511) are checked and kept with the connection. An unknown version is answered by the router. Left out:
+supported and finalized features (KIP-584): none are told.
 """
 
 from __future__ import annotations

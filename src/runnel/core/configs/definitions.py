@@ -14,7 +14,6 @@ from typing import TypeAlias
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 
 LONG_MAX = 2**63 - 1
-INT_MAX = 2**31 - 1
 
 
 class ConfigType(IntEnum):

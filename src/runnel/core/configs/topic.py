@@ -1,8 +1,8 @@
 """Every topic config of Apache Kafka 4.3, with Kafka's default, type, limits and broker synonym, and one of
 our own.
 
-Data only. `effective=False` marks what is accepted, stored and shown but changes nothing yet; docs/limits.md
-lists the same keys. A test compares this table with a running Apache Kafka.
+Data only. `effective=False` marks what is accepted, stored and shown but changes nothing yet; docs/configuration.md
+marks the same keys. A test compares this table with a running Apache Kafka.
 """
 
 from runnel.core.configs.definitions import (
@@ -172,6 +172,7 @@ _DEFINITIONS = (
         "the producer gets NOT_ENOUGH_REPLICAS.",
         Range(1),
         "min.insync.replicas",
+        effective=False,
     ),
     ConfigDefinition(
         "unclean.leader.election.enable",

@@ -11,7 +11,6 @@ from runnel.wire.types import ZERO_UUID
 
 UNKNOWN_MEMBER = ""
 UNKNOWN_GENERATION = -1
-NO_OFFSET = -1
 CONSUMER = "consumer"
 
 

@@ -1,7 +1,7 @@
 """An image as the shortest run of records that rebuilds it.
 
 In: a `ClusterImage`. Out: records; replayed on an empty image of the same cluster they give an equal image.
-The metadata log is cut down to this at start-up or when it has grown.
+Nothing calls it yet: the log is replayed whole (docs/adr/0005), and snapshots come with Raft.
 """
 
 from collections.abc import Iterator
