@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runnel.storage.checkpoints import decode_properties
-from runnel.storage.directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, DataDirectory, Identity
+from runnel.storage.directory import LOG_STARTS, RECOVERY_POINTS, DataDirectory, Identity
 from runnel.storage.errors import DataDirInUse, DataDirInvalid
 from runnel.storage.files import Files, MemoryFiles, OsFiles
 
@@ -73,7 +73,7 @@ def test_the_clean_marker_vouches_for_one_start(directory: DataDirectory) -> Non
     assert not directory.take_clean_marker()
 
 
-@pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS])
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_STARTS])
 def test_checkpoints_come_back_and_damage_reads_as_empty(directory: DataDirectory, name: str) -> None:
     assert directory.read_checkpoint(name) == {}
     offsets = {("orders", 0): 5, ("orders-eu", 12): 7}
