@@ -44,6 +44,7 @@ STATIC = {
 # Defaults that Kafka leaves open and we bound, or that say where this very process listens and stores.
 OWN_BROKER_VALUES = {"max.connections", "max.connections.per.ip", "queued.max.request.bytes", "listeners", "log.dirs"}
 OWN_BROKER_VALUES |= {"process.roles", "node.id", "broker.id", "group.initial.rebalance.delay.ms"}
+OWN_BROKER_VALUES |= {"offsets.topic.replication.factor"}  # one replica is all there is, in the peer by its settings
 # Once log.retention.ms is set on the running broker, Kafka shows the default of this key as its value, beside a synonym
 # with the value that it was started with. We show the latter.
 OWN_BROKER_VALUES |= {"log.retention.hours"}
