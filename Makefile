@@ -49,7 +49,7 @@ layers: $(VENV)/.dev ## import-linter: imports point downwards only
 docs: $(VENV)/.core ## rewrite the pages that are made from tables
 	@$(BIN)/python tools/configuration_page.py
 
-bench: $(VENV)/.dev ## measure against Apache Kafka, about 25 minutes (ROWS=startup,latency for a part)
+bench: $(VENV)/.dev ## measure against Apache Kafka, about 30 minutes (ROWS=startup,latency for a part)
 	@$(BIN)/python -m benchmarks --write $(if $(ROWS),--only $(ROWS)) $(ARGS)
 
 compat: $(VENV)/.dev ## the clients of others, Java ones too: client x feature -> ok or FAIL
@@ -64,5 +64,5 @@ fuzz: $(VENV)/.fuzz ## fuzz the decoders with atheris, SECONDS=60 for each targe
 	@$(BIN)/python -m fuzz.run batches -max_total_time=$(or $(SECONDS),60) -verbosity=0
 
 clean: ## remove the environment, caches and ./runnel-data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache runnel-data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache .fuzz .pytest_cache runnel-data
 	find . -name __pycache__ -prune -exec rm -rf {} +
