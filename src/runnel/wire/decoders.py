@@ -14,9 +14,10 @@ from collections.abc import Callable
 from functools import partial
 from struct import Struct as Layout
 from struct import unpack_from
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from runnel.wire import primitives
+from runnel.wire.emitter import Emitter
 from runnel.wire.errors import Malformed
 from runnel.wire.schemas import FIXED_CODES, EntitySchema, FieldSchema
 from runnel.wire.structs import Struct, default_value, struct_class
@@ -28,7 +29,7 @@ _MIN_BYTES = {"string": 2, "bytes": 4, "records": 4}
 
 def compile_decoder(schema: EntitySchema) -> Decoder:
     """The decoder of one message; compiled once per version and kept by `messages`."""
-    emitter = _Emitter()
+    emitter = _Reader()
     emitter.line("def decode(data, items):")
     emitter.depth += 1
     emitter.line("p = 0")
@@ -71,33 +72,15 @@ def _refuse_size(name: str) -> None:
     raise Malformed(f"tagged field {name} is longer or shorter than its size says")
 
 
-class _Emitter:
-    """Lines of source, the names they use, and fresh variable names."""
+class _Reader(Emitter):
+    """Writes the source that reads entities."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.depth = 0
-        self.namespace: dict[str, Any] = {
+        names = {
             "unpack_from": unpack_from, "uuid_from_bytes": primitives.uuid_from_bytes,
             "refuse_null": _refuse_null, "refuse_items": _refuse_items, "refuse_size": _refuse_size,
         }  # fmt: skip
-        self._count = 0
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-
-    def fresh(self, prefix: str = "v") -> str:
-        self._count += 1
-        return f"{prefix}{self._count}"
-
-    def constant(self, value: Any, prefix: str = "k") -> str:
-        name = self.fresh(prefix)
-        self.namespace[name] = value
-        return name
-
-    def primitive(self, name: str) -> str:
-        self.namespace[name] = getattr(primitives, name)
-        return name
+        super().__init__(names)
 
     def entity(self, schema: EntitySchema) -> str:
         """Source that reads an entity at `p`; returns the variable that holds it."""

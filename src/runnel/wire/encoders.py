@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct as Layout
 from typing import Any, TypeAlias
 
-from runnel.wire import primitives
+from runnel.wire.emitter import Emitter
 from runnel.wire.schemas import FIXED_CODES, EntitySchema, FieldSchema, find_field
 from runnel.wire.types import ZERO_UUID
 
@@ -24,7 +24,7 @@ _PACKERS_KEPT = 256
 
 def compile_encoder(schema: EntitySchema) -> Encoder:
     """The encoder of one message; compiled once per version and kept by `messages`."""
-    emitter = _Emitter()
+    emitter = _Writer()
     emitter.line("def encode(m):")
     emitter.depth += 1
     emitter.line("out = bytearray()")
@@ -82,30 +82,11 @@ def _differs(mapping: Mapping[str, Any] | None, defaults: Mapping[str, Any]) -> 
     return any(mapping.get(name, default) != default for name, default in defaults.items())
 
 
-class _Emitter:
-    """Lines of source, the names they use, and fresh variable names."""
+class _Writer(Emitter):
+    """Writes the source that writes entities."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.depth = 0
-        self.namespace: dict[str, Any] = {"uuid_bytes": _uuid_bytes, "differs": _differs}
-        self._count = 0
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-
-    def fresh(self, prefix: str = "v") -> str:
-        self._count += 1
-        return f"{prefix}{self._count}"
-
-    def constant(self, value: Any, prefix: str = "k") -> str:
-        name = self.fresh(prefix)
-        self.namespace[name] = value
-        return name
-
-    def primitive(self, name: str) -> str:
-        self.namespace[name] = getattr(primitives, name)
-        return name
+        super().__init__({"uuid_bytes": _uuid_bytes, "differs": _differs})
 
     def entity(self, schema: EntitySchema, mapping: str, out: str) -> None:
         """Source that appends the entity held by the variable `mapping` to the variable `out`."""
