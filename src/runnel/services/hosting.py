@@ -12,7 +12,7 @@ then serves all; if the log fails, such a machine is thrown away and loaded agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from runnel.services.flusher import Flusher
@@ -62,22 +62,13 @@ class Host(Generic[Record]):
 
     def load(self) -> int:
         """Replay the whole log (blocking, at start-up); how many records there were."""
-        count = 0
-        for records in self._committed_batches():
-            self._replay(records)
-            count += len(records)
-        return count
-
-    def _committed_batches(self) -> Iterator[list[Record]]:
         log = self._partition.log
-        offset = log.log_start_offset
+        offset, count = log.log_start_offset, 0
         while offset < log.end_offset:
             plan = log.plan_read(offset, READ_BYTES_MAX, log.end_offset, min_one=True)
-            data = plan.read()
-            for position, header in iterate_headers(data):
-                if not header.is_control:
-                    yield [self._codec.decode(r.key, r.value) for r in decode_records(data, position)]
+            count += self._replay_bytes(plan.read)
             offset = plan.next_offset
+        return count
 
     async def load_off_loop(self) -> int:
         """Replay the whole log in threads, before the machine is in use; how many records there were."""
