@@ -35,14 +35,18 @@ from runnel.core.metadata import (
 )
 from runnel.core.metadata.records import (
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     Endpoint,
+    FeatureLevelRecord,
     FeatureRange,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotaEntityPart,
     RegisterBrokerRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 
 LIMITS = ClusterLimits(partitions_per_request_max=12, partitions_per_broker_max=10)
@@ -176,6 +180,13 @@ def test_a_snapshot_keeps_every_field() -> None:
         PartitionRecord(0, topic_id, (1, 2), (1,), 1, 4, 5, (directory, directory), (2,), (3,), 1),
         PartitionChangeRecord(0, topic_id, isr=(1, 2), adding_replicas=(7,)),
         ConfigRecord(4, "1", "log.retention.ms", "5"),
+        ConfigRecord(32, "group-a", "consumer.session.timeout.ms", "46000"),
+        ConfigRecord(16, "subscription-a", "metrics", "*"),
+        UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096),
+        ClientQuotaRecord(
+            (QuotaEntityPart("user", None), QuotaEntityPart("client-id", "c")), "request_percentage", 5.0
+        ),
+        FeatureLevelRecord("group.version", 1),
         ProducerIdsRecord(1, 3, 2000),
     ]
     machine.replay_all(records)
@@ -183,6 +194,8 @@ def test_a_snapshot_keeps_every_field() -> None:
     assert (partition.leader_epoch, partition.partition_epoch, partition.isr) == (4, 6, (1, 2))
     assert (partition.removing_replicas, partition.adding_replicas, partition.leader_recovery_state) == ((2,), (7,), 1)
     assert machine.image.brokers[1].in_controlled_shutdown
+    assert machine.image.client_quotas == {(("client-id", "c"), ("user", None)): {"request_percentage": 5.0}}
+    assert machine.image.group_configs == {"group-a": {"consumer.session.timeout.ms": "46000"}}
     rebuilt = new_machine()
     rebuilt.replay_all(snapshot(machine.image))
     assert rebuilt.image == machine.image

@@ -31,7 +31,14 @@ from runnel.core.metadata.commands import (
     SetFeatures,
     TopicOutcome,
 )
-from runnel.core.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from runnel.core.metadata.image import (
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    QuotaEntity,
+    ScramCredential,
+    TopicImage,
+)
 from runnel.core.metadata.machine import MetadataMachine
 from runnel.core.metadata.records import MetadataRecord, decode_record, encode_record
 from runnel.core.metadata.rules import ClusterLimits, ConfigJudge
@@ -61,9 +68,11 @@ __all__ = [
     "PartitionImage",
     "PartitionsOutcome",
     "ProducerIdsOutcome",
+    "QuotaEntity",
     "RegisterBroker",
     "RegistrationOutcome",
     "ResourceType",
+    "ScramCredential",
     "SetFeatures",
     "TopicImage",
     "TopicOutcome",

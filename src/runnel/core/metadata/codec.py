@@ -80,6 +80,20 @@ def _read_string(buffer: ReadBuffer, position: int) -> tuple[str, int]:
     return value, position
 
 
+def _write_bytes(out: bytearray, value: bytes) -> None:
+    out += encode_uvarint(len(value) + 1)
+    out += value
+
+
+def _read_bytes(buffer: ReadBuffer, position: int) -> tuple[bytes, int]:
+    length, position = decode_uvarint(buffer, position)
+    if length == 0:
+        raise Malformed("bytes in a metadata record are null where they must not be")
+    end = position + length - 1
+    _require(buffer, end)
+    return bytes(buffer[position:end]), end
+
+
 def _write_uuid(out: bytearray, value: UUID) -> None:
     out += value.bytes
 
@@ -134,8 +148,10 @@ INT16 = _fixed(">h")
 UINT16 = _fixed(">H")
 INT32 = _fixed(">i")
 INT64 = _fixed(">q")
+FLOAT64 = _fixed(">d")
 STRING = Codec(_write_string, _read_string)
 NULLABLE_STRING = Codec(_write_nullable_string, _read_nullable_string)
+BYTES = Codec(_write_bytes, _read_bytes)
 IDENTIFIER = Codec(_write_uuid, _read_uuid)
 
 

@@ -6,17 +6,18 @@ image). A record that does not fit the state before it means a damaged log or a 
 `MetadataInconsistent`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from runnel.core.metadata.commands import ResourceType
-from runnel.core.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from runnel.core.metadata.image import BrokerImage, ClusterImage, PartitionImage, ScramCredential, TopicImage
 from runnel.core.metadata.records import (
     NO_LEADER_CHANGE,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -26,12 +27,15 @@ from runnel.core.metadata.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 from runnel.wire.types import BrokerId, LeaderEpoch
 
 Value = TypeVar("Value")
+Name = TypeVar("Name")
 
 
 class MetadataInconsistent(RuntimeError):
@@ -60,6 +64,32 @@ class _TopicDraft:
         return TopicImage(self.name, self.topic_id, tuple(self.partitions), MappingProxyType(self.configs))
 
 
+class _ValuesDraft(Generic[Name, Value]):
+    """Values of resources under change, by resource and key. What is not touched is not copied; a resource whose last
+    value goes, goes too."""
+
+    __slots__ = ("_before", "_touched")
+
+    def __init__(self, before: Mapping[Name, Mapping[str, Value]]) -> None:
+        self._before = before
+        self._touched: dict[Name, dict[str, Value]] = {}
+
+    def set(self, resource: Name, key: str, value: Value | None) -> None:
+        values = self._touched.get(resource)
+        if values is None:
+            values = self._touched[resource] = dict(self._before.get(resource, {}))
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+
+    def finish(self) -> Mapping[Name, Mapping[str, Value]]:
+        if not self._touched:
+            return self._before
+        after = {**self._before, **{name: MappingProxyType(values) for name, values in self._touched.items()}}
+        return MappingProxyType({name: values for name, values in after.items() if values})
+
+
 class _Draft:
     def __init__(self, image: ClusterImage) -> None:
         self.image = image
@@ -67,7 +97,13 @@ class _Draft:
         self.brokers = dict(image.brokers)
         self.topics = dict(image.topics)
         self.topic_names = dict(image.topic_names)
-        self.broker_configs = {name: dict(configs) for name, configs in image.broker_configs.items()}
+        self.configs: dict[int, _ValuesDraft[str, str]] = {
+            ResourceType.BROKER: _ValuesDraft(image.broker_configs),
+            ResourceType.GROUP: _ValuesDraft(image.group_configs),
+            ResourceType.CLIENT_METRICS: _ValuesDraft(image.client_metrics_configs),
+        }
+        self.client_quotas = _ValuesDraft(image.client_quotas)
+        self.scram_credentials: dict[tuple[str, int], ScramCredential] | None = None  # copied when first touched
         self.features = dict(image.features)
         self.next_producer_id = image.next_producer_id
         self.partition_count = image.partition_count
@@ -76,7 +112,6 @@ class _Draft:
     def finish(self) -> ClusterImage:
         for topic in self.touched.values():
             self.topics[topic.name] = topic.finish()
-        configs = {name: MappingProxyType(values) for name, values in self.broker_configs.items() if values}
         return ClusterImage(
             cluster_id=self.image.cluster_id,
             controller_id=self.image.controller_id,
@@ -84,11 +119,22 @@ class _Draft:
             brokers=MappingProxyType(self.brokers),
             topics=MappingProxyType(self.topics),
             topic_names=MappingProxyType(self.topic_names),
-            broker_configs=MappingProxyType(configs),
+            broker_configs=self.configs[ResourceType.BROKER].finish(),
+            group_configs=self.configs[ResourceType.GROUP].finish(),
+            client_metrics_configs=self.configs[ResourceType.CLIENT_METRICS].finish(),
+            client_quotas=self.client_quotas.finish(),
+            scram_credentials=self.image.scram_credentials
+            if self.scram_credentials is None
+            else MappingProxyType(self.scram_credentials),
             features=MappingProxyType(self.features),
             next_producer_id=self.next_producer_id,
             partition_count=self.partition_count,
         )
+
+    def credentials(self) -> dict[tuple[str, int], ScramCredential]:
+        if self.scram_credentials is None:
+            self.scram_credentials = dict(self.image.scram_credentials)
+        return self.scram_credentials
 
     def topic(self, topic_id: UUID) -> _TopicDraft:
         """The topic under change, by id."""
@@ -209,17 +255,36 @@ def _changed(old: Value, new: Value | None) -> Value:
 
 def _set_config(draft: _Draft, record: ConfigRecord) -> None:
     if record.resource_type == ResourceType.TOPIC:
-        configs = draft.topic_named(record.resource_name).configs
-    elif record.resource_type == ResourceType.BROKER:
-        configs = draft.broker_configs.setdefault(record.resource_name, {})
-    else:
+        _set_topic_config(draft.topic_named(record.resource_name).configs, record)
+        return
+    configs = draft.configs.get(record.resource_type)
+    if configs is None:
         raise MetadataInconsistent(
             f"a config record names resource type {record.resource_type}, unknown to this release"
         )
+    configs.set(record.resource_name, record.name, record.value)
+
+
+def _set_topic_config(configs: dict[str, str], record: ConfigRecord) -> None:
     if record.value is None:
         configs.pop(record.name, None)
     else:
         configs[record.name] = record.value
+
+
+def _set_credential(draft: _Draft, record: UserScramCredentialRecord) -> None:
+    credential = ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+    draft.credentials()[record.name, record.mechanism] = credential
+
+
+def _remove_credential(draft: _Draft, record: RemoveUserScramCredentialRecord) -> None:
+    if draft.credentials().pop((record.name, record.mechanism), None) is None:
+        raise MetadataInconsistent(f"a record removes a credential that user '{record.name}' does not have")
+
+
+def _set_quota(draft: _Draft, record: ClientQuotaRecord) -> None:
+    entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
+    draft.client_quotas.set(entity, record.key, None if record.remove else record.value)
 
 
 def _set_feature(draft: _Draft, record: FeatureLevelRecord) -> None:
@@ -246,6 +311,9 @@ _APPLY: dict[type, Callable[[_Draft, Any], None]] = {
     PartitionRecord: _add_partition,
     PartitionChangeRecord: _change_partition,
     ConfigRecord: _set_config,
+    UserScramCredentialRecord: _set_credential,
+    RemoveUserScramCredentialRecord: _remove_credential,
+    ClientQuotaRecord: _set_quota,
     FeatureLevelRecord: _set_feature,
     ProducerIdsRecord: _set_producer_ids,
     NoOpRecord: _do_nothing,

@@ -1,13 +1,13 @@
 """The cluster as readers see it: immutable values, replaced as a whole at each change.
 
-`ImageDraft` is how a new image comes about: it takes records one by one and gives the next image at the end,
-so that a batch of thousands of records copies the maps once.
+`draft.apply_records` is how a new image comes about. Maps of configs, quotas and credentials that no record touched are
+the very same objects in the next image, so that readers may compare them by identity.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from runnel.core.metadata.records import Endpoint, FeatureRange
@@ -65,11 +65,28 @@ class TopicImage:
 
 
 @dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What checks a user's password under one mechanism. Secret: never part of a reply or of a log line."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+# Whom a quota is for: sorted (type, name) pairs; the types are "user", "client-id" and "ip", and no name stands for
+# whoever has no quota of their own.
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterImage:
     """Everything the metadata log says, at one moment.
 
     `version` counts the records replayed; it orders images, keys caches, and is no part of their equality.
-    `broker_configs` holds dynamic configs by resource name: "" for all brokers, "1" for broker 1.
+    `broker_configs` holds dynamic configs by resource name: "" for all brokers, "1" for broker 1; `group_configs` by
+    group id, `client_metrics_configs` by the name of the subscription. `scram_credentials` are by user and mechanism
+    (1 SCRAM-SHA-256, 2 SCRAM-SHA-512).
     """
 
     cluster_id: str
@@ -79,6 +96,10 @@ class ClusterImage:
     topics: Mapping[str, TopicImage] = field(default_factory=_empty)
     topic_names: Mapping[UUID, str] = field(default_factory=_empty)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=_empty)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=_empty)
+    client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=_empty)
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
+    scram_credentials: Mapping[tuple[str, int], ScramCredential] = field(default_factory=_empty)
     features: Mapping[str, int] = field(default_factory=_empty)
     next_producer_id: int = 0
     partition_count: int = 0

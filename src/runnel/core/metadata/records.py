@@ -11,6 +11,8 @@ from uuid import UUID
 
 from runnel.core.metadata.codec import (
     BOOLEAN,
+    BYTES,
+    FLOAT64,
     IDENTIFIER,
     INT8,
     INT16,
@@ -139,6 +141,42 @@ class ConfigRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class UserScramCredentialRecord:
+    """What SCRAM needs to check a password, which cannot be had back from it. Mechanism 1 is SHA-256, 2 SHA-512."""
+
+    name: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUserScramCredentialRecord:
+    name: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaEntityPart:
+    """One part of whom a quota is for; no name stands for whoever has no quota of their own."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaRecord:
+    """A quota set on an entity, or removed from it."""
+
+    entity: tuple[QuotaEntityPart, ...]
+    key: str
+    value: float
+    remove: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureLevelRecord:
     name: str
     feature_level: int
@@ -165,6 +203,9 @@ MetadataRecord: TypeAlias = (
     | PartitionRecord
     | PartitionChangeRecord
     | ConfigRecord
+    | UserScramCredentialRecord
+    | RemoveUserScramCredentialRecord
+    | ClientQuotaRecord
     | FeatureLevelRecord
     | ProducerIdsRecord
     | NoOpRecord
@@ -187,6 +228,9 @@ _FEATURE = fields_codec(
     FeatureRange,
     (Field("name", STRING), Field("min_supported_version", INT16), Field("max_supported_version", INT16)),
     0,
+)
+_QUOTA_ENTITY_PART = fields_codec(
+    QuotaEntityPart, (Field("entity_type", STRING), Field("entity_name", NULLABLE_STRING)), 0
 )
 _NUMBERS = array(INT32)
 _MAYBE_NUMBERS = nullable_array(INT32)
@@ -264,7 +308,31 @@ _SCHEMAS = (
         ),
     ),
     _Schema(RemoveTopicRecord, 9, 0, (Field("topic_id", IDENTIFIER),)),
+    _Schema(
+        UserScramCredentialRecord,
+        11,
+        0,
+        (
+            Field("name", STRING),
+            Field("mechanism", INT8),
+            Field("salt", BYTES),
+            Field("stored_key", BYTES),
+            Field("server_key", BYTES),
+            Field("iterations", INT32),
+        ),
+    ),
     _Schema(FeatureLevelRecord, 12, 0, (Field("name", STRING), Field("feature_level", INT16))),
+    _Schema(
+        ClientQuotaRecord,
+        14,
+        0,
+        (
+            Field("entity", array(_QUOTA_ENTITY_PART)),
+            Field("key", STRING),
+            Field("value", FLOAT64),
+            Field("remove", BOOLEAN),
+        ),
+    ),
     _Schema(
         ProducerIdsRecord,
         15,
@@ -285,6 +353,7 @@ _SCHEMAS = (
         ),
     ),
     _Schema(NoOpRecord, 20, 0, ()),
+    _Schema(RemoveUserScramCredentialRecord, 22, 0, (Field("name", STRING), Field("mechanism", INT8))),
 )
 
 

@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from runnel.core.metadata.commands import ResourceType
 from runnel.core.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from runnel.core.metadata.records import (
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotaEntityPart,
     RegisterBrokerRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 
 
@@ -31,9 +34,21 @@ def _records(image: ClusterImage) -> Iterator[MetadataRecord]:
         yield _broker_record(broker)
     for topic in image.topics.values():
         yield from _topic_records(topic)
-    for resource, configs in image.broker_configs.items():
-        for name, value in configs.items():
-            yield ConfigRecord(ResourceType.BROKER, resource, name, value)
+    for kind, resources in (
+        (ResourceType.BROKER, image.broker_configs),
+        (ResourceType.GROUP, image.group_configs),
+        (ResourceType.CLIENT_METRICS, image.client_metrics_configs),
+    ):
+        for resource, configs in resources.items():
+            for name, value in configs.items():
+                yield ConfigRecord(kind, resource, name, value)
+    for entity, quotas in image.client_quotas.items():
+        parts = tuple(QuotaEntityPart(kind, name) for kind, name in entity)
+        for key, quota in quotas.items():
+            yield ClientQuotaRecord(parts, key, quota)
+    for (user, mechanism), found in image.scram_credentials.items():
+        secrets = (found.salt, found.stored_key, found.server_key)
+        yield UserScramCredentialRecord(user, mechanism, *secrets, found.iterations)
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(-1, -1, image.next_producer_id)
 
