@@ -7,12 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import pytest
-from benchmarks.kafka_jars import KafkaUnavailable
-from benchmarks.peers import Kafka, free_port
-
+from harness.kafka import running_small_kafka
 from harness.raw import RawConnection
-from java_tools import REPOSITORY  # puts the repository on the path, for `benchmarks`
 from runnel.core.metadata import (
     AlterConfigs,
     Command,
@@ -25,7 +21,7 @@ from runnel.core.metadata import (
 
 TIMEOUT_MS = 30_000
 LOOKS_MAX = 2_000
-__all__ = ["REPOSITORY", "Answer", "KafkaBeside", "running_kafka"]
+__all__ = ["Answer", "KafkaBeside", "running_kafka"]
 
 
 class Answer(NamedTuple):
@@ -37,38 +33,11 @@ class Answer(NamedTuple):
     replication_factor: int = -1
 
 
-class _SmallKafka(Kafka):
-    """Settings of the test's own, a small heap, and no Eligible Leader Replicas: Runnel does not have them, and they
-    change what Kafka shows and takes for min.insync.replicas."""
-
-    heap = ("-Xmx384M", "-XX:TieredStopAtLevel=1")
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        super().__init__()
-        self._settings = settings
-
-    def prepare(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._write_properties(folder, free_port(), free_port())
-        properties = folder / "server.properties"
-        with properties.open("a") as file:
-            file.writelines(f"{name}={value}\n" for name, value in self._settings.items())
-        arguments = ("--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(properties))
-        self._run("kafka.tools.StorageTool", "format", "--feature", "eligible.leader.replicas.version=0", *arguments)
-
-
 @contextmanager
 def running_kafka(folder: Path, settings: Mapping[str, str]) -> Iterator[KafkaBeside]:
     """Skips where there is no Java or no Kafka."""
-    try:
-        kafka = _SmallKafka(settings)
-    except KafkaUnavailable as reason:
-        pytest.skip(str(reason))
-    kafka.prepare(folder)
-    with kafka.start(folder) as broker:
-        broker.wait_until_answering()
-        with RawConnection(broker.bootstrap) as connection:
-            yield KafkaBeside(connection)
+    with running_small_kafka(folder, settings) as broker, RawConnection(broker.bootstrap) as connection:
+        yield KafkaBeside(connection)
 
 
 class KafkaBeside:
