@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from runnel.core.metadata import ClusterImage, ClusterLimits, MetadataMachine, RegisterBroker
+from runnel.core.metadata import ClusterImage, ClusterLimits, MetadataMachine, RegisterBroker, SetFeatures
+from runnel.core.metadata.features import FIRST_LEVELS, METADATA_VERSION, SUPPORTED_FEATURES
 from runnel.services.configs import ConfigService
 from runnel.services.controller import METADATA_TOPIC, METADATA_TOPIC_ID, Controller
 from runnel.services.fetch import FetchService
@@ -91,9 +92,12 @@ class Node:
         """Replay the metadata log, register this start in it, and begin to follow it."""
         replayed = self._controller.load()
         unclean = not self._storage.was_clean and bool(self.image.topics)
+        rack = self.configs.broker["broker.rack"]
         await self._controller.submit(
-            RegisterBroker(self.node_id, uuid.uuid4(), (), self.configs.broker["broker.rack"], unclean=unclean)
+            RegisterBroker(self.node_id, uuid.uuid4(), (), rack, features=SUPPORTED_FEATURES, unclean=unclean)
         )
+        if METADATA_VERSION not in self.image.features:
+            await self._controller.submit(SetFeatures(FIRST_LEVELS))
         self.configs.attach(self._controller)
         self.partitions.attach(self.image)
         self._controller.on_change(self._follow)

@@ -49,6 +49,18 @@ def test_the_response_header_is_v0(raw: RawConnection) -> None:
     assert count - 1 >= len(RANGES)
 
 
+def test_features_are_told(raw: RawConnection) -> None:
+    """KIP-584. Version 3 cannot say that a feature may be off (minimum 0), so it leaves those out."""
+    newest = raw.request(API_VERSIONS, 4, BODY)
+    supported = {feature.name: (feature.min_version, feature.max_version) for feature in newest.supported_features}
+    assert supported == {"group.version": (0, 1), "metadata.version": (7, 30)}
+    finalized = {(f.name, f.min_version_level, f.max_version_level) for f in newest.finalized_features}
+    assert finalized == {("group.version", 1, 1), ("metadata.version", 30, 30)}
+    assert newest.finalized_features_epoch > 0
+    older = raw.request(API_VERSIONS, 3, BODY)
+    assert [feature.name for feature in older.supported_features] == ["metadata.version"]
+
+
 @pytest.mark.parametrize("name", ["", "bad name", "-dash", "ünïcode"])
 def test_a_bad_client_name_is_refused(raw: RawConnection, name: str) -> None:
     reply = raw.request(API_VERSIONS, 3, {"client_software_name": name, "client_software_version": "1"})
