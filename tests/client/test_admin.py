@@ -8,8 +8,16 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from runnel.client import admin
-from runnel.client.admin import ConfigChange, ConfigOperation, NewTopic
+from runnel.client.admin import NewTopic
 from runnel.client.cluster import Cluster
+from runnel.client.configs import (
+    ConfigChange,
+    ConfigOperation,
+    ResourceType,
+    alter_configs,
+    topic_configs,
+    topic_resource,
+)
 from runnel.client.errors import ClientError
 from runnel.client.metadata import TopicPartition
 from runnel.client.offsets import (
@@ -90,19 +98,18 @@ def test_configs_are_changed_and_described(bootstrap: str, new_name: NewName) ->
             ConfigChange(ConfigOperation.DELETE, "segment.ms"),
             ConfigChange(ConfigOperation.APPEND, "cleanup.policy", "compact"),
         ]
-        (dry,) = await admin.alter_topic_configs(cluster, [name], changes, validate_only=True)
-        assert dry.error is None
-        (done,) = await admin.alter_topic_configs(cluster, [name], changes)
-        assert done.error is None
-        entries = {entry.name: entry for entry in (await admin.describe_topic_configs(cluster, [name]))[name]}
+        topic = topic_resource(name)
+        assert await alter_configs(cluster, [topic], changes, validate_only=True) == {topic: None}
+        assert await alter_configs(cluster, [topic], changes) == {topic: None}
+        entries = {entry.name: entry for entry in await topic_configs(cluster, name)}
         assert entries["retention.ms"].value == "5000"
-        assert entries["retention.ms"].is_overridden
+        assert entries["retention.ms"].is_own(ResourceType.TOPIC)
         assert entries["segment.ms"].source == "default"
         assert set((entries["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
         bad = [ConfigChange(ConfigOperation.SET, "retention.ms", "soon")]
-        (refused,) = await admin.alter_topic_configs(cluster, [name], bad)
-        assert refused.error is not None
-        assert "retention.ms" in refused.error.message
+        refused = (await alter_configs(cluster, [topic], bad))[topic]
+        assert refused is not None
+        assert "retention.ms" in refused.message
 
     with_cluster(bootstrap, work)
 

@@ -15,6 +15,7 @@ from runnel.cli.session import run
 from runnel.client import admin
 from runnel.client.admin import NewTopic, Outcome
 from runnel.client.cluster import Cluster
+from runnel.client.configs import ResourceType, topic_configs
 from runnel.client.errors import ClientError, refused
 from runnel.client.metadata import TopicPartition, TopicView
 from runnel.client.offsets import Bounds, bounds
@@ -165,7 +166,7 @@ async def _describe(cluster: Cluster, name: str, all_configs: bool) -> dict[str,
     online = [TopicPartition(name, part.index) for part in view.partitions if not part.is_offline]
     limits = await bounds(cluster, online)
     sizes = await _sizes(cluster, name)
-    configs = (await admin.describe_topic_configs(cluster, [name], documentation=False))[name]
+    configs = await topic_configs(cluster, name)
     return {
         **_topic_document(view),
         "partition_details": [
@@ -183,7 +184,7 @@ async def _describe(cluster: Cluster, name: str, all_configs: bool) -> dict[str,
         "configs": [
             {"name": entry.name, "value": entry.value, "source": entry.source, "sensitive": entry.sensitive}
             for entry in configs
-            if all_configs or entry.is_overridden
+            if all_configs or entry.is_own(ResourceType.TOPIC)
         ],
     }
 

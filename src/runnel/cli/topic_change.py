@@ -20,8 +20,9 @@ from runnel.cli.outcomes import confirm, report
 from runnel.cli.output import counted, note, print_json, print_table
 from runnel.cli.session import run
 from runnel.client import admin
-from runnel.client.admin import ConfigChange, ConfigOperation, Outcome
+from runnel.client.admin import Outcome
 from runnel.client.cluster import Cluster
+from runnel.client.configs import ConfigChange, ConfigOperation, alter_configs, topic_resource
 from runnel.client.metadata import TopicPartition
 from runnel.client.offsets import Position, PositionKind, ResolvedPosition, delete_records, resolve
 
@@ -59,7 +60,8 @@ def alter(
         raise click.UsageError("nothing to change: give -c KEY=VALUE, -d KEY, --append or --subtract")
 
     async def work(cluster: Cluster) -> list[Outcome]:
-        return await admin.alter_topic_configs(cluster, topics, changes, validate_only=dry_run)
+        done = await alter_configs(cluster, map(topic_resource, topics), changes, validate_only=dry_run)
+        return [Outcome(resource.name, error) for resource, error in done.items()]
 
     return report(run(work), "would alter {name}" if dry_run else "altered {name}", as_json=as_json)
 

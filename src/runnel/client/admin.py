@@ -1,4 +1,4 @@
-"""Admin calls: topics, partitions, configs, offsets, log dirs.
+"""Admin calls about topics: create, delete, grow, sizes.
 
 In: a `Cluster` and plain values. Out: plain values. Calls about several things answer for each of them:
 one that is refused carries a `ClientError` and does not stop the others.
@@ -7,48 +7,16 @@ one that is refused carries a `ClientError` and does not stop the others.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-from runnel.client.cluster import Cluster, Patience
-from runnel.client.errors import ClientError, refused
+from runnel.client.cluster import Cluster
+from runnel.client.errors import ClientError
+from runnel.client.settling import settle
 from runnel.wire.apis import ApiKey
-from runnel.wire.errors import ErrorCode
 from runnel.wire.messages import Struct
 from runnel.wire.types import ZERO_UUID
-
-# These say "not here" or "not yet", before anything was done.
-_PASSING = (
-    ErrorCode.NOT_CONTROLLER,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-)
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-
-
-class ConfigOperation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-CONFIG_SOURCES = {
-    1: "topic",
-    2: "broker",
-    3: "cluster",
-    4: "static",
-    5: "default",
-    6: "logger",
-    7: "client-metrics",
-    8: "group",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +37,6 @@ class Outcome:
     partitions: int = -1
     replication_factor: int = -1
     untouched: bool = False  # there was nothing to do, and the caller had said that this is fine
-
-
-class ConfigChange(NamedTuple):
-    operation: ConfigOperation
-    name: str
-    value: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    name: str
-    value: str | None
-    source: str
-    read_only: bool
-    sensitive: bool
-    documentation: str | None
-
-    @property
-    def is_overridden(self) -> bool:
-        return self.source == "topic"
 
 
 async def create_topics(cluster: Cluster, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[Outcome]:
@@ -150,47 +98,6 @@ async def create_partitions(
     return [Outcome(name, error, partitions=totals[name]) for name, (_, error) in rows.items()]
 
 
-async def alter_topic_configs(
-    cluster: Cluster, names: Sequence[str], changes: Sequence[ConfigChange], *, validate_only: bool = False
-) -> list[Outcome]:
-    configs = [
-        {"name": change.name, "config_operation": int(change.operation), "value": change.value} for change in changes
-    ]
-
-    async def send(wanted: Sequence[str]) -> Sequence[Struct]:
-        resources = [
-            {"resource_type": int(ResourceType.TOPIC), "resource_name": name, "configs": configs} for name in wanted
-        ]
-        body = {"resources": resources, "validate_only": validate_only}
-        reply = await cluster.call_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
-        return list(reply.responses)
-
-    rows = await _settle(cluster, names, send)
-    return [Outcome(name, error) for name, (_, error) in rows.items()]
-
-
-async def describe_topic_configs(
-    cluster: Cluster, names: Sequence[str], *, documentation: bool = False
-) -> dict[str, list[ConfigEntry]]:
-    """Every config of each topic, sorted by name."""
-    resources = [
-        {"resource_type": int(ResourceType.TOPIC), "resource_name": name, "configuration_keys": None} for name in names
-    ]
-    body = {"resources": resources, "include_synonyms": False, "include_documentation": documentation}
-    reply = await cluster.call(ApiKey.DESCRIBE_CONFIGS, body)
-    described: dict[str, list[ConfigEntry]] = {}
-    for result in reply.results:
-        if result.error_code:
-            raise refused(result.error_code, f"topic '{result.resource_name}'", result.error_message)
-        described[result.resource_name] = sorted(map(_config_entry, result.configs), key=lambda row: row.name)
-    return described
-
-
-def _config_entry(row: Struct) -> ConfigEntry:
-    source = CONFIG_SOURCES.get(row.config_source, str(row.config_source))
-    return ConfigEntry(row.name, row.value, source, row.read_only, row.is_sensitive, row.documentation)
-
-
 async def topic_sizes(cluster: Cluster, names: Sequence[str]) -> dict[str, dict[int, int]]:
     """Bytes on disk by topic and partition, of the largest replica."""
     topics = []
@@ -210,30 +117,12 @@ async def topic_sizes(cluster: Cluster, names: Sequence[str]) -> dict[str, dict[
 
 
 async def _settle(
-    cluster: Cluster, names: Sequence[str], send: Callable[[Sequence[str]], Awaitable[Sequence[Struct]]]
+    cluster: Cluster, names: Iterable[str], send: Callable[[Sequence[str]], Awaitable[Iterable[Struct]]]
 ) -> dict[str, tuple[Struct, ClientError | None]]:
-    """Send until each name has a final answer; only what was not yet touched is sent again."""
-    settled: dict[str, tuple[Struct, ClientError | None]] = {}
-    patience = Patience(cluster.timeout_s)
-    remaining = list(dict.fromkeys(names))
-    while remaining:
-        passing: ClientError | None = None
-        for row in await send(remaining):
-            name = row.resource_name if "resource_name" in row.to_dict() else row.name
-            error = refused(row.error_code, f"topic '{name}'", row.error_message) if row.error_code else None
-            if error is not None and error.code in _PASSING:
-                passing = error
-            else:
-                settled[name] = row, error
-        remaining = [name for name in remaining if name not in settled]
-        if remaining:
-            await patience.wait_or_raise(passing or _left_out(remaining))
-            await cluster.refresh(())
-    return {name: settled[name] for name in dict.fromkeys(names)}
+    async def named(wanted: Sequence[str]) -> list[tuple[str, Struct]]:
+        return [(row.name, row) for row in await send(wanted)]
 
-
-def _left_out(names: Sequence[str]) -> ClientError:
-    return ClientError(f"the broker's answer leaves out {', '.join(names)}")
+    return await settle(cluster, names, named, lambda name: f"topic '{name}'")
 
 
 def _timeout_ms(cluster: Cluster) -> int:

@@ -159,13 +159,21 @@ class Cluster:
 
     # Calls ------------------------------------------------------------------------------------------------
 
-    async def call(self, api_key: ApiKey, body: Mapping[str, Any], *, node_id: int | None = None) -> Struct:
+    async def call(
+        self,
+        api_key: ApiKey,
+        body: Mapping[str, Any],
+        *,
+        node_id: int | None = None,
+        version_max: int | None = None,
+    ) -> Struct:
         """One request, tried again on another connection when the network failed."""
         patience = Patience(self.timeout_s)
         while True:
             try:
                 connection = await self.connect(node_id)
-                return await connection.call(api_key, body, wait_s=body.get("timeout_ms", 0) / 1000)
+                wait_s = body.get("timeout_ms", 0) / 1000
+                return await connection.call(api_key, body, version_max=version_max, wait_s=wait_s)
             except ClientError as error:
                 await patience.wait_or_raise(error)
 

@@ -73,10 +73,8 @@ class Connection:
         theirs_low, theirs_high = self.ranges.get(api_key, (0, -1))
         high = min(ours_high, theirs_high, ours_high if version_max is None else version_max)
         if high < max(ours_low, theirs_low):
-            has = f"versions {theirs_low} to {theirs_high}" if theirs_high >= 0 else "nothing"
             raise ClientError(
-                f"the broker at {self.address} offers {has} of the API {api_key.name}; "
-                f"this client needs {ours_low} to {ours_high}",
+                _unsupported(self.address, api_key, (ours_low, ours_high), (theirs_low, theirs_high)),
                 code=ErrorCode.UNSUPPORTED_VERSION,
             )
         return high
@@ -192,6 +190,15 @@ class Connection:
                 if not reply.done():
                     reply.set_exception(failure)
         return failure
+
+
+def _unsupported(address: Address, api_key: ApiKey, ours: tuple[int, int], theirs: tuple[int, int]) -> str:
+    if theirs[1] < 0:
+        return f"the broker at {address} does not offer the API {api_key.name} ({api_key:d}), which this command needs"
+    return (
+        f"the broker at {address} offers versions {theirs[0]} to {theirs[1]} of the API {api_key.name}; "
+        f"this client needs {ours[0]} to {ours[1]}"
+    )
 
 
 async def _dial(address: Address, timeout_s: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -27,6 +27,23 @@ ADVICE: dict[ErrorCode, str] = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not allowed on the cluster ({subject}); ask for an ACL",
     ErrorCode.KAFKA_STORAGE_ERROR: "{subject}: the broker's disk failed or is full; see the broker's log",
     ErrorCode.OFFSET_OUT_OF_RANGE: "{subject}: the offset lies outside the log",
+    ErrorCode.GROUP_ID_NOT_FOUND: "{subject} does not exist; `runnel group list` shows what does",
+    ErrorCode.NON_EMPTY_GROUP: (
+        "{subject} has live members; stop its consumers first (`runnel group describe GROUP --members` shows them)"
+    ),
+    ErrorCode.UNKNOWN_MEMBER_ID: (
+        "{subject}: the group has live members, whose offsets only they may change; stop its consumers first "
+        "(`runnel group describe GROUP --members` shows them)"
+    ),
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        "{subject}: the group is subscribed to this topic; stop its consumers, or change what they subscribe to"
+    ),
+    ErrorCode.INVALID_GROUP_ID: "{subject}: this is no valid name for a group",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not allowed to use {subject}; ask for an ACL on it",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: (
+        "{subject} has no coordinator now; is __consumer_offsets online? `runnel cluster health` tells"
+    ),
+    ErrorCode.RESOURCE_NOT_FOUND: "{subject} does not exist",
     ErrorCode.CORRUPT_MESSAGE: "{subject}: the broker found the batch corrupt (its checksum does not match)",
 }
 

@@ -100,7 +100,7 @@ async def list_offsets(
     """The offset for a timestamp (or EARLIEST, LATEST) in each partition; -1 where there is none."""
 
     async def ask(node_id: int, group: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, FoundOffset]]:
-        topics = _by_topic(
+        topics = by_topic(
             {
                 target: {
                     "partition_index": target.partition,
@@ -170,7 +170,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
     """Drop what lies before an offset in each partition; answers where each now starts."""
 
     async def ask(node_id: int, group: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-        topics = _by_topic(
+        topics = by_topic(
             {target: {"partition_index": target.partition, "offset": offset} for target, offset in group.items()}
         )
         body = {"topics": topics, "timeout_ms": int(cluster.timeout_s * 1000)}
@@ -184,7 +184,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
     return await cluster.ask_leaders(before, ask)
 
 
-def _by_topic(rows: Mapping[TopicPartition, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def by_topic(rows: Mapping[TopicPartition, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of partitions, in the nested form that requests have."""
     topics: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for target, row in rows.items():
