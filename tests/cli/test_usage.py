@@ -18,7 +18,7 @@ def invoke(*arguments: str) -> Result:
 
 USAGE_ERRORS = [
     (("topci",), "no such verb 'topci'; did you mean 'topic'?"),
-    (("topic", "creat"), "No such command 'creat'"),
+    (("topic", "creat"), "no such verb 'creat'; did you mean 'create'?"),
     (("topic", "create"), "Missing argument 'TOPIC...'"),
     (("topic", "create", "a", "-c", "nonsense"), "'nonsense' is not of the form KEY=VALUE"),
     (("topic", "create", "a", "-p", "0"), "0 is not in the range"),
@@ -126,7 +126,7 @@ def test_serve_loads_neither_the_client_nor_rich() -> None:
 def test_the_front_door_loads_only_click() -> None:
     script = "import sys, runnel.cli.main; print(*(name for name in sys.modules if name.startswith('runnel')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == {"runnel", "runnel.cli", "runnel.cli.main", "runnel.cli.options"}
+    assert set(done.stdout.split()) == {"runnel", "runnel.cli", "runnel.cli.main", "runnel.cli.options", "runnel.cli.verbs"}
 
 
 def test_the_environment_names_the_broker() -> None:

@@ -5,7 +5,6 @@ Imports only click and the standard library: each verb's module is loaded when i
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -15,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from runnel.cli.options import bootstrap_options
+from runnel.cli.verbs import Verbs
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -27,13 +27,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "topic": ("runnel.cli.topic:topic", "Create, list, describe, change, trim and delete topics."),
     "produce": ("runnel.cli.produce:produce", "Send records, from arguments, pipes or files."),
     "consume": ("runnel.cli.consume:consume", "Read records, from any position."),
+    "group": ("runnel.cli.group:group", "List, describe, reset and delete consumer groups; how far behind they are."),
     "doctor": ("runnel.cli.doctor:doctor", "Find out why a client cannot work with a broker."),
     "completion": ("runnel.cli.completion:completion", "Print shell completion for bash, zsh or fish."),
     "version": ("runnel.cli.version:version", "Print the version."),
 }
 
 
-class VerbGroup(click.Group):
+class VerbGroup(Verbs):
     """The root group: verbs by name, loaded late; errors as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -45,15 +46,6 @@ class VerbGroup(click.Group):
         module, _, name = VERBS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], VERBS, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else "see `runnel --help`"
-            raise click.UsageError(f"no such verb '{args[0]}'; {hint}")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

@@ -130,6 +130,21 @@ class TimestampType(click.ParamType):  # type: ignore[type-arg]
             self.fail(error.message, param, ctx)
 
 
+class DurationType(click.ParamType):  # type: ignore[type-arg]
+    """`90m`, `7d`, or ISO 8601 as `PT1H30M`; in milliseconds."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from runnel.client.errors import ClientError
+        from runnel.client.offsets import parse_duration_ms
+
+        try:
+            return value if not isinstance(value, str) else parse_duration_ms(value)
+        except ClientError as error:
+            self.fail(error.message, param, ctx)
+
+
 class PartitionList(click.ParamType):  # type: ignore[type-arg]
     """`3`, `0,2` or `0-4`."""
 
@@ -151,24 +166,54 @@ class PartitionList(click.ParamType):  # type: ignore[type-arg]
         return tuple(chosen)
 
 
-class TopicName(click.ParamType):  # type: ignore[type-arg]
-    """A topic; the shell can complete it from the cluster."""
+class _Named(click.ParamType):  # type: ignore[type-arg]
+    """A thing of the cluster by its name; the shell can complete it from there."""
 
-    name = "TOPIC"
+    kind = "topic"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
         if not text:
-            self.fail("a topic needs a name", param, ctx)
+            self.fail(f"a {self.kind} needs a name", param, ctx)
         return text
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        from runnel.cli.session import topic_names_quickly
+        from runnel.cli.session import names_quickly
 
         try:
-            names = topic_names_quickly(chosen_bootstrap(ctx))
+            names = names_quickly(self.kind, chosen_bootstrap(ctx))
         except click.UsageError:  # an address that makes no sense: nothing to complete
             return []
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class TopicName(_Named):
+    name = "TOPIC"
+    kind = "topic"
+
+
+class GroupName(_Named):
+    name = "GROUP"
+    kind = "group"
+
+
+class BrokerId(_Named):
+    name = "BROKER"
+    kind = "broker"
+
+
+class TopicSelection(TopicName):
+    """`orders`, or `orders:0,2-4` for some of its partitions (None: all)."""
+
+    name = "TOPIC[:PARTITIONS]"
+
+    def convert(  # type: ignore[override]
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...] | None]:
+        if isinstance(value, tuple):
+            return value
+        topic, colon, partitions = str(value).partition(":")
+        chosen = PartitionList().convert(partitions, param, ctx) if colon else None
+        return super().convert(topic, param, ctx), chosen

@@ -10,6 +10,7 @@ import click
 
 from runnel.cli.output import print_json
 from runnel.client.admin import Outcome
+from runnel.client.errors import ClientError
 from runnel.wire.errors import ErrorCode
 
 EXIT_FAILED = 1
@@ -21,11 +22,11 @@ def confirm(question: str, yes: bool) -> None:
         click.confirm(question, abort=True, err=True)
 
 
-def report(outcomes: Iterable[Outcome], done: str, *, as_json: bool, untouched: str = "") -> int:
-    """Print what became of each topic; the exit code says whether all went well."""
+def report(outcomes: Iterable[Outcome], done: str, *, as_json: bool, untouched: str = "", kind: str = "topic") -> int:
+    """Print what became of each topic (or group); the exit code says whether all went well."""
     results = list(outcomes)
     if as_json:
-        print_json([outcome_document(outcome) for outcome in results])
+        print_json([outcome_document(outcome, kind) for outcome in results])
     for outcome in results:
         if outcome.error is not None:
             click.echo(f"Error: {outcome.error.message}", err=True)
@@ -34,10 +35,13 @@ def report(outcomes: Iterable[Outcome], done: str, *, as_json: bool, untouched: 
     return EXIT_FAILED if any(outcome.error for outcome in results) else 0
 
 
-def outcome_document(outcome: Outcome) -> dict[str, Any]:
-    error = outcome.error
+def outcome_document(outcome: Outcome, kind: str = "topic") -> dict[str, Any]:
+    return {kind: outcome.name, **error_fields(outcome.error)}
+
+
+def error_fields(error: ClientError | None) -> dict[str, Any]:
+    """How any JSON document of ours says whether something went well."""
     return {
-        "topic": outcome.name,
         "ok": error is None,
         "error_code": error.code.name if error is not None and error.code is not None else None,
         "error": error.message if error is not None else None,

@@ -99,15 +99,36 @@ def _watch_output(loop: asyncio.AbstractEventLoop, end: Callable[[int], None]) -
     return output
 
 
-def topic_names_quickly(bootstrap: str) -> list[str]:
+def names_quickly(kind: str, bootstrap: str) -> list[str]:
     """For shell completion: the names if a broker answers at once, else nothing, and never an error."""
 
     async def ask() -> list[str]:
         async with Cluster(bootstrap, client_id=CLIENT_ID, timeout_s=COMPLETION_PATIENCE_S) as cluster:
-            view = await cluster.refresh(None)
-            return sorted(name for name, topic in view.topics.items() if not topic.internal)
+            return sorted(await _NAMES[kind](cluster))
 
     try:
         return asyncio.run(asyncio.wait_for(ask(), COMPLETION_PATIENCE_S))
     except (ClientError, TimeoutError, OSError):
         return []
+
+
+async def _topic_names(cluster: Cluster) -> list[str]:
+    view = await cluster.refresh(None)
+    return [name for name, topic in view.topics.items() if not topic.internal]
+
+
+async def _group_names(cluster: Cluster) -> list[str]:
+    from runnel.client.groups import list_groups
+
+    return [group.group_id for group in await list_groups(cluster)]
+
+
+async def _broker_ids(cluster: Cluster) -> list[str]:
+    return [str(node_id) for node_id in cluster.view.brokers]
+
+
+_NAMES: dict[str, Callable[[Cluster], Awaitable[list[str]]]] = {
+    "topic": _topic_names,
+    "group": _group_names,
+    "broker": _broker_ids,
+}

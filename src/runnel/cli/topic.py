@@ -6,9 +6,10 @@ import click
 
 from runnel.cli import topic_basics, topic_change
 from runnel.cli.options import bootstrap_options
+from runnel.cli.verbs import Verbs
 
 
-@click.group(short_help="Create, list, describe, change, trim and delete topics.")
+@click.group(cls=Verbs, short_help="Create, list, describe, change, trim and delete topics.")
 @bootstrap_options
 def topic() -> None:
     """Create, list, describe, change, trim and delete topics."""

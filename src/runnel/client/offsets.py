@@ -5,6 +5,7 @@ In: a `Cluster`, partitions, and positions such as `start`, `-10` or `@2026-01-0
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -92,6 +93,22 @@ def parse_timestamp_ms(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
+
+
+_DURATION = re.compile(
+    r"(?:(?P<w>\d+)w)?(?:(?P<d>\d+(?:\.\d+)?)d)?t?"
+    r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m(?!s))?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?"
+)
+_UNIT_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+
+
+def parse_duration_ms(text: str) -> int:
+    """`90m`, `1h30m`, `7d`, or ISO 8601: `PT1H30M`, `P7D`."""
+    found = _DURATION.fullmatch(text.strip().lower().removeprefix("p"))
+    amounts = {unit: float(amount) for unit, amount in found.groupdict().items() if amount} if found else {}
+    if not amounts:
+        raise ClientError(f"'{text}' is not a duration: write 90m, 1h30m, 7d, or as ISO 8601 PT1H30M")
+    return round(sum(amount * _UNIT_MS[unit] for unit, amount in amounts.items()))
 
 
 async def list_offsets(
