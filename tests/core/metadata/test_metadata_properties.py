@@ -15,7 +15,10 @@ from metadata_cluster import Cluster, new_machine, register
 
 from runnel.core.metadata import (
     AllocateProducerIds,
+    AlterClientQuotas,
     AlterConfigs,
+    AlterPartitionReassignments,
+    AlterUserScramCredentials,
     ClusterImage,
     ClusterLimits,
     Command,
@@ -23,12 +26,20 @@ from runnel.core.metadata import (
     ConfigResource,
     CreatePartitions,
     CreateTopics,
+    CredentialDeletion,
+    CredentialUpsertion,
     DeleteTopics,
+    ElectLeaders,
+    FeatureUpdate,
     IncrementalAlterConfigs,
     MetadataRecord,
     NewPartitions,
     NewTopic,
+    PartitionReassignment,
+    QuotaAlteration,
+    QuotaChange,
     SetFeatures,
+    UpdateFeatures,
     decode_record,
     encode_record,
     snapshot,
@@ -64,8 +75,18 @@ new_topics = st.builds(
     assignments=st.one_of(st.just(()), st.lists(st.tuples(st.integers(0, 2), replica_lists), max_size=3)),
     configs=st.dictionaries(config_names, st.one_of(st.none(), config_values), max_size=1),
 )
-resources = st.builds(ConfigResource, st.sampled_from([2, 4, 8]), st.sampled_from(["a", "b", "1", "2", "", "9"]))
+resources = st.builds(
+    ConfigResource, st.sampled_from([2, 4, 8, 16, 32]), st.sampled_from(["a", "b", "1", "2", "", "9"])
+)
 changes = st.builds(ConfigChange, config_names, st.integers(0, 4), st.one_of(st.none(), config_values))
+users = st.sampled_from(["alice", "bob", ""])
+iterations = st.sampled_from([4096, 16_384, 5])
+entities = st.lists(
+    st.tuples(st.sampled_from(["user", "client-id", "ip", "x"]), st.sampled_from(["a", "1.2.3.4", "", None])),
+    max_size=2,
+)
+quota_keys = st.sampled_from(["producer_byte_rate", "request_percentage", "connection_creation_rate", "nope"])
+quota_values = st.one_of(st.none(), st.sampled_from([1.0, 2.0, 0.5, -1.0]))
 
 
 def lists_of(items: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -84,6 +105,27 @@ commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(
         AlterConfigs,
         lists_of(st.tuples(resources, lists_of(st.tuples(config_names, st.one_of(st.none(), config_values))))),
+        st.booleans(),
+    ),
+    st.builds(
+        AlterUserScramCredentials,
+        lists_of(st.builds(CredentialDeletion, users, st.integers(0, 3))),
+        lists_of(st.builds(CredentialUpsertion, users, st.integers(0, 3), iterations, st.just(b"s"), st.just(b"p"))),
+    ),
+    st.builds(
+        AlterClientQuotas,
+        lists_of(st.builds(QuotaAlteration, entities, lists_of(st.builds(QuotaChange, quota_keys, quota_values)))),
+        st.booleans(),
+    ),
+    st.builds(ElectLeaders, st.integers(0, 2), st.one_of(st.none(), lists_of(st.tuples(names, st.integers(-1, 3))))),
+    st.builds(
+        AlterPartitionReassignments,
+        lists_of(st.builds(PartitionReassignment, names, st.integers(-1, 3), st.one_of(st.none(), replica_lists))),
+        st.booleans(),
+    ),
+    st.builds(
+        UpdateFeatures,
+        lists_of(st.builds(FeatureUpdate, st.sampled_from(["group.version", "f"]), small, st.integers(0, 4))),
         st.booleans(),
     ),
     st.builds(AllocateProducerIds, st.integers(0, 3), st.integers(1, 1000)),

@@ -1,8 +1,8 @@
 """Cluster metadata as a replayed log: decide → log → replay.
 
-Owns topics, partitions, brokers, dynamic configs, features and producer id blocks. Commands go in
-(`commands`), a `Decision` comes out: records to log and a reply per item (`machine`). Only `replay` changes
-the state, which readers see as an immutable `ClusterImage` (`image`). Records have Kafka's own encoding
+Owns topics, partitions, brokers, dynamic configs, client quotas, SCRAM credentials, features and producer id blocks.
+Commands go in (`commands`), a `Decision` comes out: records to log and a reply per item (`machine`). Only `replay`
+changes the state, which readers see as an immutable `ClusterImage` (`image`). Records have Kafka's own encoding
 (`records`).
 
 Imports `runnel.wire` only; what a valid config is, is injected (`rules`).
@@ -10,7 +10,10 @@ Imports `runnel.wire` only; what a valid config is, is injected (`rules`).
 
 from runnel.core.metadata.commands import (
     AllocateProducerIds,
+    AlterClientQuotas,
     AlterConfigs,
+    AlterPartitionReassignments,
+    AlterUserScramCredentials,
     Command,
     ConfigChange,
     ConfigOperation,
@@ -18,18 +21,30 @@ from runnel.core.metadata.commands import (
     ConfigResource,
     CreatePartitions,
     CreateTopics,
+    CredentialDeletion,
+    CredentialOutcome,
+    CredentialUpsertion,
     Decision,
     DeleteTopics,
+    ElectLeaders,
+    FeaturesOutcome,
+    FeatureUpdate,
     IncrementalAlterConfigs,
     NewPartitions,
     NewTopic,
+    PartitionOutcome,
+    PartitionReassignment,
     PartitionsOutcome,
     ProducerIdsOutcome,
+    QuotaAlteration,
+    QuotaChange,
+    QuotaOutcome,
     RegisterBroker,
     RegistrationOutcome,
     ResourceType,
     SetFeatures,
     TopicOutcome,
+    UpdateFeatures,
 )
 from runnel.core.metadata.image import (
     BrokerImage,
@@ -46,7 +61,10 @@ from runnel.core.metadata.snapshot import snapshot
 
 __all__ = [
     "AllocateProducerIds",
+    "AlterClientQuotas",
     "AlterConfigs",
+    "AlterPartitionReassignments",
+    "AlterUserScramCredentials",
     "BrokerImage",
     "ClusterImage",
     "ClusterLimits",
@@ -58,17 +76,28 @@ __all__ = [
     "ConfigResource",
     "CreatePartitions",
     "CreateTopics",
+    "CredentialDeletion",
+    "CredentialOutcome",
+    "CredentialUpsertion",
     "Decision",
     "DeleteTopics",
+    "ElectLeaders",
+    "FeatureUpdate",
+    "FeaturesOutcome",
     "IncrementalAlterConfigs",
     "MetadataMachine",
     "MetadataRecord",
     "NewPartitions",
     "NewTopic",
     "PartitionImage",
+    "PartitionOutcome",
+    "PartitionReassignment",
     "PartitionsOutcome",
     "ProducerIdsOutcome",
+    "QuotaAlteration",
+    "QuotaChange",
     "QuotaEntity",
+    "QuotaOutcome",
     "RegisterBroker",
     "RegistrationOutcome",
     "ResourceType",
@@ -76,6 +105,7 @@ __all__ = [
     "SetFeatures",
     "TopicImage",
     "TopicOutcome",
+    "UpdateFeatures",
     "decode_record",
     "encode_record",
     "snapshot",

@@ -1,4 +1,4 @@
-"""Decisions about brokers: registration at start, producer id blocks, finalized features.
+"""Decisions about brokers: registration at start, producer id blocks.
 
 In: the image and a command. Out: records and a reply.
 """
@@ -9,11 +9,9 @@ from runnel.core.metadata.commands import (
     ProducerIdsOutcome,
     RegisterBroker,
     RegistrationOutcome,
-    SetFeatures,
 )
 from runnel.core.metadata.image import ClusterImage
 from runnel.core.metadata.records import (
-    FeatureLevelRecord,
     MetadataRecord,
     PartitionChangeRecord,
     ProducerIdsRecord,
@@ -69,13 +67,3 @@ def allocate_producer_ids(image: ClusterImage, command: AllocateProducerIds) -> 
         return Decision([], ProducerIdsOutcome(ErrorCode.UNKNOWN_SERVER_ERROR, "No producer ids are left."))
     record = ProducerIdsRecord(command.broker_id, broker.epoch, first + command.count)
     return Decision([record], ProducerIdsOutcome(first_producer_id=first, count=command.count))
-
-
-def set_features(image: ClusterImage, command: SetFeatures) -> Decision[None]:
-    """Feature levels that differ from what is finalized."""
-    changed: list[MetadataRecord] = [
-        FeatureLevelRecord(name, level)
-        for name, level in command.levels.items()
-        if image.features.get(name, 0) != level
-    ]
-    return Decision(changed, None)

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
+from runnel.core.metadata.image import QuotaEntity
 from runnel.core.metadata.records import Endpoint, FeatureRange, MetadataRecord
 from runnel.wire.errors import ErrorCode
 from runnel.wire.types import ZERO_UUID
@@ -127,6 +128,90 @@ class SetFeatures:
     levels: Mapping[str, int]
 
 
+class FeatureUpdate(NamedTuple):
+    """The level to set; `upgrade_type` 1 upgrades, 2 downgrades safely, 3 downgrades whatever it costs."""
+
+    feature: str
+    level: int
+    upgrade_type: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    """Change finalized feature levels, all or none. Asked by clients."""
+
+    updates: Sequence[FeatureUpdate]
+    validate_only: bool = False
+
+
+class CredentialDeletion(NamedTuple):
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialUpsertion:
+    """The password comes salted and hashed; it is kept out of whatever prints this."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes = field(repr=False)
+    salted_password: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentials:
+    deletions: Sequence[CredentialDeletion] = ()
+    upsertions: Sequence[CredentialUpsertion] = ()
+
+
+class QuotaChange(NamedTuple):
+    """A quota to set, or to remove where the value is None."""
+
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAlteration:
+    """Changes to the quotas of one entity, which is given as (type, name) pairs."""
+
+    entity: Sequence[tuple[str, str | None]]
+    changes: Sequence[QuotaChange]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotas:
+    alterations: Sequence[QuotaAlteration]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    """Elect leaders for these (topic, partition) pairs, or, where None, wherever one is needed.
+
+    Election type 0 asks for the preferred leader, 1 for any, were it one that lacks records.
+    """
+
+    election_type: int
+    partitions: Sequence[tuple[str, int]] | None
+
+
+class PartitionReassignment(NamedTuple):
+    """The replicas that a partition is to have; None cancels a move that is under way."""
+
+    topic: str
+    partition: int
+    replicas: Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionReassignments:
+    reassignments: Sequence[PartitionReassignment]
+    replication_factor_may_change: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
     """Reserve the next block of producer ids for a broker."""
@@ -143,6 +228,11 @@ Command: TypeAlias = (
     | AlterConfigs
     | IncrementalAlterConfigs
     | SetFeatures
+    | UpdateFeatures
+    | AlterUserScramCredentials
+    | AlterClientQuotas
+    | ElectLeaders
+    | AlterPartitionReassignments
     | AllocateProducerIds
 )
 
@@ -180,6 +270,36 @@ class ConfigOutcome:
 @dataclass(frozen=True, slots=True)
 class RegistrationOutcome:
     broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesOutcome:
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialOutcome:
+    user: str
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaOutcome:
+    entity: QuotaEntity
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """Of ElectLeaders and AlterPartitionReassignments."""
+
+    topic: str
+    partition: int
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,26 +11,39 @@ from typing import Any, overload
 from uuid import UUID
 
 from runnel.core.metadata.alterations import alter_configs
-from runnel.core.metadata.brokers import allocate_producer_ids, register_broker, set_features
+from runnel.core.metadata.brokers import allocate_producer_ids, register_broker
 from runnel.core.metadata.commands import (
     AllocateProducerIds,
+    AlterClientQuotas,
     AlterConfigs,
+    AlterPartitionReassignments,
+    AlterUserScramCredentials,
     Command,
     ConfigOutcome,
     CreatePartitions,
     CreateTopics,
+    CredentialOutcome,
     Decision,
     DeleteTopics,
+    ElectLeaders,
+    FeaturesOutcome,
     IncrementalAlterConfigs,
+    PartitionOutcome,
     PartitionsOutcome,
     ProducerIdsOutcome,
+    QuotaOutcome,
     RegisterBroker,
     RegistrationOutcome,
     SetFeatures,
     TopicOutcome,
+    UpdateFeatures,
 )
+from runnel.core.metadata.credentials import alter_credentials
 from runnel.core.metadata.draft import apply_records
+from runnel.core.metadata.features import set_features, update_features
 from runnel.core.metadata.image import ClusterImage
+from runnel.core.metadata.quotas import alter_client_quotas
+from runnel.core.metadata.reassignments import alter_reassignments, elect_leaders
 from runnel.core.metadata.records import MetadataRecord
 from runnel.core.metadata.rules import ClusterLimits, ConfigJudge
 from runnel.core.metadata.topics import create_partitions, create_topics, delete_topics
@@ -70,6 +83,22 @@ class MetadataMachine:
         self, command: AllocateProducerIds, now_ms: int, new_uuid: Callable[[], UUID]
     ) -> Decision[ProducerIdsOutcome]: ...
     @overload
+    def handle(
+        self, command: AlterClientQuotas, now_ms: int, new_uuid: Callable[[], UUID]
+    ) -> Decision[tuple[QuotaOutcome, ...]]: ...
+    @overload
+    def handle(
+        self, command: AlterUserScramCredentials, now_ms: int, new_uuid: Callable[[], UUID]
+    ) -> Decision[tuple[CredentialOutcome, ...]]: ...
+    @overload
+    def handle(
+        self, command: ElectLeaders | AlterPartitionReassignments, now_ms: int, new_uuid: Callable[[], UUID]
+    ) -> Decision[tuple[PartitionOutcome, ...]]: ...
+    @overload
+    def handle(
+        self, command: UpdateFeatures, now_ms: int, new_uuid: Callable[[], UUID]
+    ) -> Decision[FeaturesOutcome]: ...
+    @overload
     def handle(self, command: SetFeatures, now_ms: int, new_uuid: Callable[[], UUID]) -> Decision[None]: ...
 
     def handle(self, command: Command, now_ms: int, new_uuid: Callable[[], UUID]) -> Decision[Any]:
@@ -87,6 +116,16 @@ class MetadataMachine:
                 return register_broker(self.image, command)
             case AllocateProducerIds():
                 return allocate_producer_ids(self.image, command)
+            case AlterClientQuotas():
+                return alter_client_quotas(self.image, command)
+            case AlterUserScramCredentials():
+                return alter_credentials(self.image, command)
+            case ElectLeaders():
+                return elect_leaders(self.image, command)
+            case AlterPartitionReassignments():
+                return alter_reassignments(self.image, command)
+            case UpdateFeatures():
+                return update_features(self.image, command)
             case SetFeatures():
                 return set_features(self.image, command)
 

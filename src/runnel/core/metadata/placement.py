@@ -62,11 +62,11 @@ def partition_record(image: ClusterImage, topic_id: UUID, index: int, replicas: 
         leader=in_sync[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=tuple(_directory(image, broker) for broker in replicas),
+        directories=tuple(directory(image, broker) for broker in replicas),
     )
 
 
-def _directory(image: ClusterImage, broker_id: int) -> UUID:
+def directory(image: ClusterImage, broker_id: int) -> UUID:
     log_dirs = image.brokers[broker_id].log_dirs
     return log_dirs[0] if len(log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
