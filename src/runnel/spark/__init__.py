@@ -1,0 +1,33 @@
+"""Topics as Spark DataFrames: the `runnel` source and sink, and a session that finds its Java (extra `runnel[spark]`).
+
+Owns: everything that runs inside Spark, on the driver and on executors. In: options as Spark's Kafka connector takes
+them. Out: Arrow batches into Spark, record batches out of it. Imports `runnel.wire`, `runnel.client` and third parties
+only, so that executors need no broker code.
+
+    from runnel.spark import session
+
+    spark = session()
+    orders = spark.read.format("runnel").option("kafka.bootstrap.servers", "localhost:9092").option(
+        "subscribe", "orders"
+    ).load()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runnel.spark.spark_session import session
+
+__all__ = ["session"]
+
+# Name -> module. Imported on demand: an executor that decodes batches must not pay for what the driver uses.
+_EXPORTS = {"session": "runnel.spark.spark_session"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'runnel.spark' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_EXPORTS[name]), name)

@@ -1,0 +1,170 @@
+"""What one fetch or one piece of a segment holds: which batches, which of them are to be seen, and their records.
+
+In: bytes, the offsets wanted, the aborted transactions that the broker named. Out: `Rows`, a bounded number at a time.
+Control batches are skipped, aborted transactions too where only committed records are wanted, and batches that begin
+before the wanted offset are cut to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from runnel.spark.decode import kernels
+from runnel.spark.decode.columns import Numbers, Rows
+from runnel.spark.decode.kernels import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    COUNT,
+    CRC_MATCHES,
+    END,
+    HEADER_BYTES,
+    INDEX_COLUMNS,
+    LAST_OFFSET,
+    POSITION,
+    PRODUCER_ID,
+    RECORD_BYTES_MIN,
+    ROWS,
+    TABLE_COLUMNS,
+    TABLE_FULL,
+)
+from runnel.wire.batch import COMPRESSION_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, decode_records
+from runnel.wire.compression import DECOMPRESSED_BYTES_MAX, decompress
+from runnel.wire.errors import Malformed
+
+ROWS_MAX = 1 << 16
+"""Records that are handed on at once, unless a single batch holds more."""
+INFLATED_BYTES_MAX = 32 << 20
+"""Decompressed bytes that are held at once, unless a single batch holds more."""
+ABORT_MARKER = 0
+
+_MAGIC_AT = 16
+_TABLE_ROWS = 4096
+_REASONS = {
+    kernels.BAD_LENGTH: "a record batch claims a length that no batch has",
+    kernels.BAD_COUNT: "a record batch claims more records than fit into it",
+    kernels.BAD_RECORD: "a record does not parse",
+}
+
+
+class Chunk:
+    """Whole batches of one partition. Making one reads the headers only; `rows` decodes."""
+
+    def __init__(self, data: Numbers, *, check_crc: bool = True) -> None:
+        self._data = data
+        self.batches, self.end = _scan(data, check_crc)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch, whatever of it is to be seen; -1 where there is no whole batch."""
+        return int(self.batches[:, LAST_OFFSET].max()) + 1 if len(self.batches) else -1
+
+    def rows(
+        self,
+        topic: str,
+        partition: int,
+        first_offset: int,
+        until_offset: int,
+        aborted: Sequence[tuple[int, int]] | None = None,
+    ) -> Iterator[Rows]:
+        """The records from `first_offset` to before `until_offset`, without those of `aborted` transactions."""
+        wanted = (self.batches[:, LAST_OFFSET] >= first_offset) & (self.batches[:, BASE_OFFSET] < until_offset)
+        special = self.batches[:, ATTRIBUTES] & (CONTROL_BIT | TRANSACTIONAL_BIT) != 0
+        if special.any():
+            wanted &= _visible(self._data, self.batches, aborted or ())
+        batches = self.batches[wanted]
+        for batch in batches[batches[:, CRC_MATCHES] == 0]:
+            raise Malformed(f"the checksum of the batch at offset {batch[BASE_OFFSET]} does not match: it is damaged")
+        for group in _groups(batches):
+            for data, spans, opened in _opened(self._data, group):
+                yield _index(data, spans, opened, topic, partition, first_offset, until_offset - 1)
+
+
+def _scan(data: Numbers, check_crc: bool) -> tuple[Numbers, int]:
+    tables: list[Numbers] = []
+    position = 0
+    while True:
+        table = np.empty((_TABLE_ROWS, TABLE_COLUMNS), np.int64)
+        count, status, position = kernels.scan_batches(data, position, check_crc, table)
+        tables.append(table[:count])
+        if status == kernels.OK:
+            return (tables[0] if len(tables) == 1 else np.concatenate(tables)), position
+        if status == kernels.BAD_MAGIC:
+            magic = data[position + _MAGIC_AT]
+            raise Malformed(
+                f"a record batch of magic {magic} cannot be read: its topic holds records of Kafka before 0.11; "
+                "have a current broker rewrite them"
+            )
+        if status != TABLE_FULL:
+            raise Malformed(_REASONS[status])
+
+
+def _visible(data: Numbers, batches: Numbers, aborted: Sequence[tuple[int, int]]) -> Any:
+    """Which batches are neither markers nor part of a transaction that was aborted."""
+    ahead = deque(sorted(aborted, key=lambda pair: pair[1]))
+    aborting: set[int] = set()
+    seen = np.ones(len(batches), bool)
+    for number, batch in enumerate(batches):
+        while ahead and ahead[0][1] <= batch[LAST_OFFSET]:
+            aborting.add(ahead.popleft()[0])
+        producer_id = int(batch[PRODUCER_ID])
+        if batch[ATTRIBUTES] & CONTROL_BIT:
+            seen[number] = False
+            if producer_id in aborting and _is_abort_marker(data, batch):
+                aborting.discard(producer_id)
+        elif batch[ATTRIBUTES] & TRANSACTIONAL_BIT and producer_id in aborting:
+            seen[number] = False
+    return seen
+
+
+def _is_abort_marker(data: Numbers, batch: Numbers) -> bool:
+    for record in decode_records(memoryview(data)[batch[POSITION] : batch[END]]):
+        return record.key is not None and int.from_bytes(record.key[2:4], "big") == ABORT_MARKER
+    return False
+
+
+def _groups(batches: Numbers) -> Iterator[Numbers]:
+    """Runs of batches of a bounded number of records."""
+    if not len(batches):
+        return
+    counts = batches[:, COUNT]
+    if counts.min() < 0 or counts.max() * RECORD_BYTES_MIN > DECOMPRESSED_BYTES_MAX:
+        raise Malformed(_REASONS[kernels.BAD_COUNT])
+    edges = np.flatnonzero(np.diff(np.cumsum(counts) // ROWS_MAX)) + 1
+    yield from np.split(batches, edges)
+
+
+def _opened(data: Numbers, batches: Numbers) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+    """The bytes that hold the records, where in them each batch's lie, and the batches; in pieces if they inflate."""
+    codecs = batches[:, ATTRIBUTES] & COMPRESSION_MASK
+    if not codecs.any():
+        yield data, np.stack((batches[:, POSITION] + HEADER_BYTES, batches[:, END]), axis=1), batches
+        return
+    view, pieces, ends = memoryview(data), [], [0]
+    first = 0
+    for number, batch in enumerate(batches):
+        piece = decompress(int(codecs[number]), view[batch[POSITION] + HEADER_BYTES : batch[END]])
+        pieces.append(piece)
+        ends.append(ends[-1] + len(piece))
+        if ends[-1] >= INFLATED_BYTES_MAX or number + 1 == len(batches):
+            inflated = np.frombuffer(b"".join(pieces), np.uint8)
+            yield inflated, np.stack((ends[:-1], ends[1:]), axis=1), batches[first : number + 1]
+            pieces, ends, first = [], [0], number + 1
+
+
+def _index(
+    data: Numbers, spans: Numbers, batches: Numbers, topic: str, partition: int, first_offset: int, last_offset: int
+) -> Rows:
+    fitting = np.minimum(batches[:, COUNT], (spans[:, 1] - spans[:, 0]) // RECORD_BYTES_MIN)
+    index = np.empty((INDEX_COLUMNS, int(fitting.sum())), np.int64)
+    sums = np.zeros(4, np.int64)
+    taken, status = kernels.index_records(data, spans, batches, first_offset, last_offset, index, sums)
+    if status == TABLE_FULL:
+        status = kernels.BAD_COUNT
+    if status != kernels.OK:
+        raise Malformed(f"{_REASONS[status]} (in the batch at offset {batches[taken, BASE_OFFSET]})")
+    count = int(sums[ROWS])
+    return Rows(topic, partition, data, index[:, :count], [int(number) for number in sums], count)

