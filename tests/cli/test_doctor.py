@@ -10,7 +10,8 @@ import pytest
 
 from cli.conftest import Runnel
 from client.scripted import read_frame, scripted_server
-from runnel.cli.diagnosis import Finding, diagnose
+from runnel.cli.diagnosis import diagnose
+from runnel.cli.findings import Finding
 from runnel.client.address import Address
 from runnel.wire.apis import ApiKey, response_header_version
 from runnel.wire.frames import decode_request_header, response_prefix

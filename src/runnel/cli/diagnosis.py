@@ -13,40 +13,27 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from typing import Literal
 
+from runnel.cli.findings import Finding, check_partitions
 from runnel.cli.output import counted
 from runnel.client import admin
 from runnel.client.address import Address, parse_addresses
 from runnel.client.cluster import Cluster
 from runnel.client.connection import Connection
 from runnel.client.errors import ClientError
-from runnel.client.metadata import BrokerView, ClusterView, TopicPartition, TopicView, read_cluster
+from runnel.client.metadata import BrokerView, ClusterView, TopicPartition, read_cluster
 from runnel.client.producer import Delivery, Producer, ProducerSettings
 from runnel.client.reader import Reader
 from runnel.wire.apis import ApiKey
 
 NEEDED_APIS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.CREATE_TOPICS)
 SKEW_MS_MAX = 2_000
-NAMED_PARTITIONS_MAX = 5
 CLIENT_ID = "runnel-doctor"
 ADVERTISE_ADVICE = (
     "after the bootstrap address a client dials what the broker advertises; make that an address which "
     "clients can reach: `runnel serve --advertise HOST:PORT`, in Apache Kafka "
     "advertised.listeners=PLAINTEXT://HOST:PORT"
 )
-
-Status = Literal["ok", "warning", "failure"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    status: Status
-    check: str
-    subject: str
-    message: str
-    advice: str | None = None
 
 
 async def diagnose(bootstrap: str, *, timeout_s: float, write: bool) -> AsyncIterator[Finding]:
@@ -68,7 +55,7 @@ async def diagnose(bootstrap: str, *, timeout_s: float, write: bool) -> AsyncIte
         yield finding
     for finding in _check_controller(view):
         yield finding
-    for finding in _check_partitions(view.topics.values()):
+    for finding in check_partitions(view.topics.values()):
         yield finding
     if write and reachable:
         async for finding in _check_write(used, timeout_s):
@@ -198,34 +185,6 @@ def _check_controller(view: ClusterView) -> Iterable[Finding]:
     if view.controller_id not in view.brokers:
         message = "the cluster names no controller: topics cannot be created or changed now"
         yield Finding("warning", "controller", str(view.cluster_id), message, "see the brokers' logs")
-
-
-def _check_partitions(topics: Iterable[TopicView]) -> Iterable[Finding]:
-    offline: list[str] = []
-    behind: list[str] = []
-    total = 0
-    for topic in topics:
-        for partition in topic.partitions:
-            total += 1
-            name = str(TopicPartition(topic.name, partition.index))
-            if partition.is_offline:
-                offline.append(name)
-            elif partition.is_under_replicated:
-                behind.append(name)
-    if offline:
-        advice = "bring back the brokers that hold them, or see the brokers' logs for disk errors"
-        yield Finding("failure", "partitions", _some(offline), "no leader: cannot be written or read", advice)
-    if behind:
-        message = "fewer replicas are in sync than there should be"
-        yield Finding("warning", "partitions", _some(behind), message, "see whether a broker is down or slow")
-    if not offline and not behind:
-        yield Finding("ok", "partitions", counted(total, "partition"), "all online and in sync")
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMED_PARTITIONS_MAX])
-    more = len(names) - NAMED_PARTITIONS_MAX
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 async def _check_write(used: Address, timeout_s: float) -> AsyncIterator[Finding]:

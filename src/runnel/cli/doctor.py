@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import asdict
 
 import click
 
-from runnel.cli.diagnosis import Finding, diagnose
+from runnel.cli.diagnosis import diagnose
+from runnel.cli.findings import Finding, show_finding
 from runnel.cli.options import bootstrap_options, chosen_bootstrap, chosen_timeout_s, json_option
 from runnel.cli.output import counted, print_json
 
 EXIT_FAILED = 1
 DIAL_TIMEOUT_S_MAX = 5.0
-_MARKS = {"ok": ("ok  ", "green"), "warning": ("warn", "yellow"), "failure": ("FAIL", "red")}
 
 
 @click.command()
@@ -50,18 +49,8 @@ async def _collect(bootstrap: str, timeout_s: float, *, write: bool, show: bool)
     async for finding in diagnose(bootstrap, timeout_s=timeout_s, write=write):
         findings.append(finding)
         if show:
-            _show(finding)
+            show_finding(finding)
     return findings
-
-
-def _show(finding: Finding) -> None:
-    mark, color = _MARKS[finding.status]
-    if sys.stdout.isatty():
-        mark = click.style(mark, fg=color, bold=True)
-    subject = "" if finding.message.startswith(f"cannot connect to {finding.subject}") else f"{finding.subject}: "
-    click.echo(f"{mark}  {finding.check:<10}  {subject}{finding.message}")
-    if finding.advice:
-        click.echo(f"      {'':<10}  -> {finding.advice}")
 
 
 def _verdict(failures: int, warnings: int, *, write: bool) -> str:

@@ -28,10 +28,9 @@ Result = TypeVar("Result")
 
 def run(work: Callable[[Cluster], Awaitable[Result]]) -> Result:
     """Connect, work, disconnect."""
-    bootstrap, timeout_s = chosen_bootstrap(), chosen_timeout_s()
 
     async def session() -> Result:
-        async with Cluster(bootstrap, client_id=CLIENT_ID, timeout_s=timeout_s) as cluster:
+        async with open_cluster() as cluster:
             return await work(cluster)
 
     return asyncio.run(session())
@@ -39,13 +38,26 @@ def run(work: Callable[[Cluster], Awaitable[Result]]) -> Result:
 
 def run_interruptible(work: Callable[[Cluster], Awaitable[int]]) -> int:
     """For verbs that may run for ever: returns the work's exit code, or 128 + the signal that ended it."""
-    bootstrap, timeout_s = chosen_bootstrap(), chosen_timeout_s()
 
-    async def session() -> int:
-        async with Cluster(bootstrap, client_id=CLIENT_ID, timeout_s=timeout_s) as cluster:
+    async def connected() -> int:
+        async with open_cluster() as cluster:
             return await _guarded(work(cluster))
 
+    return asyncio.run(connected())
+
+
+def run_guarded(work: Callable[[], Awaitable[int]]) -> int:
+    """The same for work that connects by itself, because it may have to do so again and again."""
+
+    async def session() -> int:
+        return await _guarded(work())
+
     return asyncio.run(session())
+
+
+def open_cluster() -> Cluster:
+    """The cluster that the command line names, not connected yet."""
+    return Cluster(chosen_bootstrap(), client_id=CLIENT_ID, timeout_s=chosen_timeout_s())
 
 
 async def _guarded(work: Awaitable[int]) -> int:

@@ -95,7 +95,10 @@ class Cluster:
             return await self._connect_any()
         broker = self.view.brokers.get(node_id)
         if broker is None:
-            raise ClientError(f"broker {node_id} is not in the cluster", code=ErrorCode.BROKER_NOT_AVAILABLE)
+            raise ClientError(
+                f"broker {node_id} is not in the cluster, which has {', '.join(map(str, sorted(self.view.brokers)))}",
+                code=ErrorCode.BROKER_NOT_AVAILABLE,
+            )
         try:
             return await self.dial(broker.address, purpose)
         except ClientError as error:

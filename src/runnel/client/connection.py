@@ -40,6 +40,8 @@ class Connection:
     ) -> None:
         self.address = address
         self.ranges: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        """The cluster's finalized features and their levels (KIP-584)."""
         self._reader = reader
         self._writer = writer
         self._client_id = client_id
@@ -147,6 +149,7 @@ class Connection:
                 unsupported = int.from_bytes(reply[:2], "big") == ErrorCode.UNSUPPORTED_VERSION
                 decoded = self._decode(ApiKey.API_VERSIONS, 0 if unsupported else version, reply)
                 self.ranges = {key.api_key: (key.min_version, key.max_version) for key in decoded.api_keys}
+                self.features = {row.name: row.max_version_level for row in decoded.finalized_features}
                 if not unsupported:
                     return
                 version = self.version(ApiKey.API_VERSIONS, version - 1) if self.ranges else 0
