@@ -6,10 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.core.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDefinition, ConfigInvalid, ConfigType, ConfigValue
+from runnel.core.configs import (
+    BROKER_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    TOPIC_CONFIGS,
+    ConfigDefinition,
+    ConfigInvalid,
+    ConfigType,
+    ConfigValue,
+)
 from runnel.core.configs.definitions import LONG_MAX, parse, render
 
-TABLES = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()]
+TABLES = [
+    *TOPIC_CONFIGS.values(),
+    *BROKER_CONFIGS.values(),
+    *GROUP_CONFIGS.values(),
+    *CLIENT_METRICS_CONFIGS.values(),
+]
 PYTHON_TYPES: dict[ConfigType, type | tuple[type, ...]] = {
     ConfigType.BOOLEAN: bool,
     ConfigType.STRING: str,

@@ -6,15 +6,18 @@ import pytest
 
 from runnel.core.configs import (
     BROKER_CONFIGS,
+    GROUP_CONFIGS,
     TOPIC_CONFIGS,
     BrokerConfigView,
     ConfigInvalid,
+    ConfigKind,
     ConfigRow,
     ConfigRules,
     ConfigSource,
     ConfigUnknown,
 )
 from runnel.core.configs.rules import check_static_configs, check_topic_configs
+from runnel.wire.errors import ErrorCode
 
 TOPIC, BROKER, ALL_BROKERS, STATIC, DEFAULT = list(ConfigSource)[:5]
 
@@ -134,13 +137,15 @@ def test_overrides_that_do_not_fit_together_are_refused(overrides: dict[str, str
     with pytest.raises(ConfigInvalid) as caught:
         check_topic_configs(overrides, BrokerConfigView())
     assert message in str(caught.value)
-    assert ConfigRules(BrokerConfigView()).topic_refusal(overrides) == str(caught.value)
+    refusal = ConfigRules(BrokerConfigView()).refusal(ConfigKind.TOPIC, overrides)
+    assert refusal is not None
+    assert (refusal.code, refusal.message) == (ErrorCode.INVALID_CONFIG, str(caught.value))
 
 
 def test_the_defaults_of_the_broker_count_when_overrides_are_judged() -> None:
     broker = BrokerConfigView({"log.cleaner.min.compaction.lag.ms": "10"})
-    assert ConfigRules(broker).topic_refusal({"max.compaction.lag.ms": "5"}) is not None
-    assert ConfigRules(BrokerConfigView()).topic_refusal({"max.compaction.lag.ms": "5"}) is None
+    assert ConfigRules(broker).refusal(ConfigKind.TOPIC, {"max.compaction.lag.ms": "5"}) is not None
+    assert ConfigRules(BrokerConfigView()).refusal(ConfigKind.TOPIC, {"max.compaction.lag.ms": "5"}) is None
 
 
 def test_settings_at_start_up_are_checked() -> None:
@@ -153,15 +158,71 @@ def test_settings_at_start_up_are_checked() -> None:
 
 def test_a_running_broker_takes_only_dynamic_configs() -> None:
     rules = ConfigRules(BrokerConfigView())
-    assert rules.broker_refusal({"log.retention.ms": "5"}) is None
-    assert "start-up" in str(rules.broker_refusal({"node.id": "5"}))
+    assert rules.refusal(ConfigKind.BROKER, {"log.retention.ms": "5"}) is None
+    assert "start-up" in str(rules.refusal(ConfigKind.BROKER, {"node.id": "5"}))
 
 
 def test_lists_are_known_as_lists() -> None:
     rules = ConfigRules(BrokerConfigView({"log.cleanup.policy": "compact"}))
-    assert rules.topic_list("cleanup.policy") == ("compact",)
-    assert rules.topic_list("retention.ms") is None
-    assert rules.topic_list("nope") is None
-    assert rules.broker_list("log.cleanup.policy") == ("delete",)
-    assert rules.broker_list("advertised.listeners") == ()
-    assert rules.broker_list("log.retention.ms") is None
+    assert rules.list_default(ConfigKind.TOPIC, "cleanup.policy") == ("compact",)
+    assert rules.list_default(ConfigKind.TOPIC, "retention.ms") is None
+    assert rules.list_default(ConfigKind.TOPIC, "nope") is None
+    assert rules.list_default(ConfigKind.BROKER, "log.cleanup.policy") == ("delete",)
+    assert rules.list_default(ConfigKind.BROKER, "advertised.listeners") == ()
+    assert rules.list_default(ConfigKind.BROKER, "log.retention.ms") is None
+
+
+# ------------------------------------------------------------------------------------------------ groups and metrics
+
+
+def test_a_group_config_is_shown_over_the_broker_key_behind_it() -> None:
+    described = BrokerConfigView().group({"consumer.session.timeout.ms": "50000"}).describe()
+    assert {found.name for found in described} == set(GROUP_CONFIGS)
+    session = row(described, "consumer.session.timeout.ms")
+    assert (session.value, session.source) == ("50000", ConfigSource.GROUP)
+    assert [(synonym.name, synonym.value, synonym.source) for synonym in session.synonyms] == [
+        ("consumer.session.timeout.ms", "50000", ConfigSource.GROUP),
+        ("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT),
+    ]
+    reset = row(described, "share.auto.offset.reset")
+    assert (reset.value, reset.source) == ("latest", ConfigSource.DEFAULT)
+    assert [synonym.name for synonym in reset.synonyms] == ["share.auto.offset.reset"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"consumer.session.timeout.ms": "44999"}, "from 45000 to 60000"),
+        ({"consumer.heartbeat.interval.ms": "15001"}, "from 5000 to 15000"),
+        ({"share.delivery.count.limit": "11"}, "from 2 to 10"),
+        ({"streams.num.standby.replicas": "3"}, "from 0 to 2"),
+        ({"share.isolation.level": "READ_COMMITTED"}, "one of read_committed, read_uncommitted"),
+        ({"share.auto.offset.reset": "by_duration:PT"}, "by_duration:<PnDTnHnMn.nS>"),
+        ({"share.auto.offset.reset": "by_duration:-PT1S"}, "by_duration:<PnDTnHnMn.nS>"),
+    ],
+)
+def test_a_group_config_that_cannot_be_is_refused(overrides: dict[str, str], words: str) -> None:
+    refusal = ConfigRules(BrokerConfigView()).refusal(ConfigKind.GROUP, overrides)
+    assert refusal is not None
+    assert (refusal.code, words in (refusal.message or "")) == (ErrorCode.INVALID_CONFIG, True)
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest", "by_duration:PT1H", "by_duration:P3DT2H5M0.5S"])
+def test_a_share_group_may_start_here(reset: str) -> None:
+    assert ConfigRules(BrokerConfigView()).refusal(ConfigKind.GROUP, {"share.auto.offset.reset": reset}) is None
+
+
+def test_a_subscription_without_configs_shows_the_defaults() -> None:
+    described = {found.name: found for found in BrokerConfigView().client_metrics({"interval.ms": "1000"}).describe()}
+    assert {name: (found.value, found.source) for name, found in described.items()} == {
+        "interval.ms": ("1000", ConfigSource.CLIENT_METRICS),
+        "match": ("", ConfigSource.DEFAULT),
+        "metrics": ("", ConfigSource.DEFAULT),
+    }
+    assert described["match"].synonyms == ()
+
+
+def test_a_pattern_names_a_property_of_clients() -> None:
+    rules = ConfigRules(BrokerConfigView())
+    good = {"match": "client_id=app-[0-9]+,client_software_name=librdkafka"}
+    assert rules.refusal(ConfigKind.CLIENT_METRICS, good) is None

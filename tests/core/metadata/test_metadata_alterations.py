@@ -20,6 +20,8 @@ from runnel.wire.errors import ErrorCode
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "orders")
 BROKER = ConfigResource(ResourceType.BROKER, "1")
+GROUP = ConfigResource(ResourceType.GROUP, "g")
+METRICS = ConfigResource(ResourceType.CLIENT_METRICS, "m")
 ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
@@ -92,7 +94,22 @@ def test_validate_only_judges_and_changes_nothing(cluster: Cluster) -> None:
         (ConfigResource(ResourceType.TOPIC, ""), [], ErrorCode.INVALID_REQUEST, "Default topic"),
         (ConfigResource(ResourceType.BROKER, "2"), [], ErrorCode.INVALID_REQUEST, "no broker 2"),
         (ConfigResource(ResourceType.BROKER, "one"), [], ErrorCode.INVALID_REQUEST, "must be an integer"),
-        (ConfigResource(ResourceType.GROUP, "g"), [], ErrorCode.INVALID_REQUEST, "resource type 32"),
+        (ConfigResource(ResourceType.BROKER_LOGGER, "1"), [], ErrorCode.INVALID_REQUEST, "resource type 8"),
+        (ConfigResource(ResourceType.GROUP, ""), [], ErrorCode.INVALID_REQUEST, "Default group resources"),
+        (GROUP, [("nope", SET, "1")], ErrorCode.INVALID_CONFIG, "Unknown group config name: nope"),
+        (GROUP, [("consumer.session.timeout.ms", SET, "1")], ErrorCode.INVALID_CONFIG, "from 45000 to 60000"),
+        (GROUP, [("consumer.session.timeout.ms", SET, "x")], ErrorCode.INVALID_CONFIG, "not a whole number"),
+        (GROUP, [("consumer.session.timeout.ms", SET, None)], ErrorCode.INVALID_REQUEST, "Null value"),
+        (GROUP, [("consumer.session.timeout.ms", APPEND, "5")], ErrorCode.INVALID_CONFIG, "not LIST"),
+        (GROUP, [("share.auto.offset.reset", SET, "none")], ErrorCode.INVALID_CONFIG, "by_duration"),
+        (METRICS, [("nope", SET, "1")], ErrorCode.INVALID_REQUEST, "Unknown client metrics configuration"),
+        (METRICS, [("interval.ms", SET, "99")], ErrorCode.INVALID_REQUEST, "from 100 to 3600000"),
+        (METRICS, [("interval.ms", SET, "x")], ErrorCode.INVALID_CONFIG, "not a whole number"),
+        (METRICS, [("match", SET, "client_id=[")], ErrorCode.INVALID_CONFIG, "property=regular expression"),
+        (METRICS, [("match", SET, "nope=a")], ErrorCode.INVALID_CONFIG, "client_software_name"),
+        (METRICS, [("match", SET, "client_id")], ErrorCode.INVALID_CONFIG, "property=regular expression"),
+        (METRICS, [("metrics", APPEND, "b.")], ErrorCode.INVALID_CONFIG, "not LIST"),
+        (ConfigResource(ResourceType.CLIENT_METRICS, ""), [], ErrorCode.INVALID_REQUEST, "can't be empty"),
         (BROKER, [("num.partitions", SET, "5")], ErrorCode.INVALID_REQUEST, "start-up"),
         (BROKER, [("log.retention.ms", SET, "x")], ErrorCode.INVALID_REQUEST, "not a whole number"),
         (BROKER, [("log.retention.ms", SET, "0")], ErrorCode.INVALID_REQUEST, "-1 for no limit"),
@@ -132,3 +149,13 @@ def test_brokers_are_configured_one_by_one_and_all_at_once(cluster: Cluster) -> 
     }
     change(cluster, ALL_BROKERS, ConfigChange("log.retention.ms", DELETE, None))
     assert set(cluster.machine.image.broker_configs) == {"1"}
+
+
+def test_groups_and_subscriptions_keep_their_configs(cluster: Cluster) -> None:
+    assert change(cluster, GROUP, ConfigChange("consumer.session.timeout.ms", SET, "50000")).code == 0
+    assert change(cluster, METRICS, ConfigChange("metrics", SET, "org.apache.kafka.")).code == 0
+    assert cluster.machine.image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
+    assert cluster.machine.image.client_metrics_configs == {"m": {"metrics": "org.apache.kafka."}}
+    assert change(cluster, GROUP, ConfigChange("consumer.session.timeout.ms", DELETE, None)).code == 0
+    cluster.do(AlterConfigs([(METRICS, [])]))
+    assert cluster.machine.image.group_configs == cluster.machine.image.client_metrics_configs == {}

@@ -16,9 +16,19 @@ ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 LONG_MAX = 2**63 - 1
 
 
+class ConfigKind(IntEnum):
+    """What configs are of: the resource types of the config APIs."""
+
+    TOPIC = 2
+    BROKER = 4
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
 class ConfigType(IntEnum):
     """The type ids of DescribeConfigs."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -117,7 +127,58 @@ class ReplicaList:
         return "a comma separated list of partition:broker, or *"
 
 
-Validator: TypeAlias = Range | Choices | ListOf | ReplicaList
+_DURATION = re.compile(r"P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,9})?S)?)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """Where a reader starts that has no offset: an end of the log, or a time ago (KIP-1106)."""
+
+    def allows(self, value: ConfigValue) -> bool:
+        if not isinstance(value, str):
+            return False
+        if value in ("earliest", "latest"):
+            return True
+        word, _, duration = value.partition(":")
+        return word == "by_duration" and _DURATION.fullmatch(duration) is not None
+
+    def allowed(self) -> str:
+        return "earliest, latest, or by_duration:<PnDTnHnMn.nS>"
+
+
+CLIENT_PROPERTIES = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPatterns:
+    """Pairs of a property of clients and a regular expression (KIP-714)."""
+
+    def allows(self, value: ConfigValue) -> bool:
+        return isinstance(value, tuple) and all(_is_client_pattern(pair) for pair in value)
+
+    def allowed(self) -> str:
+        return f"a comma separated list of property=regular expression, a property being {', '.join(CLIENT_PROPERTIES)}"
+
+
+def _is_client_pattern(pair: str) -> bool:
+    name, separator, pattern = pair.partition("=")
+    if not separator or "=" in pattern or name.strip() not in CLIENT_PROPERTIES:
+        return False
+    try:
+        re.compile(pattern.strip())
+    except re.error:
+        return False
+    return True
+
+
+Validator: TypeAlias = Range | Choices | ListOf | ReplicaList | OffsetReset | ClientPatterns
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,31 @@
 """Which sets of overrides are refused, in the shape that the metadata machine asks for.
 
-In: the overrides that a topic or broker would have. Out: None, or one line that says why not. Holds Kafka's
-rules that span several keys; limits of single keys are in the tables.
+In: the kind of a resource and the overrides that it would have. Out: None, or a Refusal with Kafka's code that says why
+not. Holds Kafka's rules that span several keys; limits of single keys are in the tables.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from runnel.core.configs.broker import BROKER_CONFIGS
+from runnel.core.configs.client_metrics import CLIENT_METRICS_CONFIGS, INTERVAL_MS_MAX, INTERVAL_MS_MIN
 from runnel.core.configs.definitions import (
     ConfigDefinition,
     ConfigInvalid,
+    ConfigKind,
     ConfigType,
     ConfigUnknown,
     parse,
 )
+from runnel.core.configs.group import GROUP_CONFIGS, GROUP_KINDS, LIMITS
 from runnel.core.configs.topic import TOPIC_CONFIGS
 from runnel.core.configs.view import BrokerConfigView
+from runnel.wire.errors import ErrorCode, Refusal
+
+
+class ConfigMisused(ConfigInvalid):
+    """What is asked cannot be, whatever the value."""
 
 
 def check_topic_configs(overrides: Mapping[str, str], broker: BrokerConfigView) -> None:
@@ -32,7 +41,7 @@ def check_topic_configs(overrides: Mapping[str, str], broker: BrokerConfigView) 
         raise ConfigInvalid("remote.storage.enable: tiered storage is not switched on in this broker")
 
 
-def check_broker_configs(overrides: Mapping[str, str]) -> None:
+def check_broker_configs(overrides: Mapping[str, str], broker: BrokerConfigView) -> None:
     """ConfigInvalid where a running broker may not be given these overrides."""
     for name, text in overrides.items():
         definition = _known(BROKER_CONFIGS, name, "broker config")
@@ -41,10 +50,54 @@ def check_broker_configs(overrides: Mapping[str, str]) -> None:
         parse(definition, text)
 
 
+def check_group_configs(overrides: Mapping[str, str], broker: BrokerConfigView) -> None:
+    """ConfigInvalid where a group may not have these overrides on this broker."""
+    for name, text in overrides.items():
+        parse(_known(GROUP_CONFIGS, name, "group config"), text)
+    view = broker.group(overrides)
+    for name, limit in LIMITS.items():
+        if name in overrides:
+            minimum = broker.get(limit.minimum_key, limit.minimum)
+            maximum = broker.get(limit.maximum_key, limit.maximum)
+            if not minimum <= view[name] <= maximum:
+                raise ConfigInvalid(f"{name}: {view[name]} is not allowed; give from {minimum} to {maximum}")
+    for kind in GROUP_KINDS:
+        session_ms, heartbeat_ms = view[f"{kind}.session.timeout.ms"], view[f"{kind}.heartbeat.interval.ms"]
+        if session_ms <= heartbeat_ms:
+            message = f"{kind}.session.timeout.ms ({session_ms}) must be more than {kind}.heartbeat.interval.ms"
+            raise ConfigInvalid(f"{message} ({heartbeat_ms})")
+
+
+def check_client_metrics_configs(overrides: Mapping[str, str], broker: BrokerConfigView) -> None:
+    """ConfigInvalid where a client metrics subscription may not have these overrides. Kafka's codes differ by what is
+    wrong: a bad request where the key or the interval is, a bad config else."""
+    for name, text in overrides.items():
+        try:
+            value = parse(_known(CLIENT_METRICS_CONFIGS, name, "client metrics configuration"), text)
+        except ConfigUnknown as error:
+            raise ConfigMisused(str(error)) from error
+        if name == "interval.ms" and isinstance(value, int) and not INTERVAL_MS_MIN <= value <= INTERVAL_MS_MAX:
+            raise ConfigMisused(f"{name}: {value} is not allowed; give from {INTERVAL_MS_MIN} to {INTERVAL_MS_MAX}")
+
+
 def check_static_configs(settings: Mapping[str, str]) -> None:
     """ConfigInvalid where a broker may not start with these settings."""
     for name, text in settings.items():
         parse(_known(BROKER_CONFIGS, name, "setting"), text)
+
+
+class _Rule(NamedTuple):
+    table: Mapping[str, ConfigDefinition]
+    check: Callable[[Mapping[str, str], BrokerConfigView], None]
+    code: ErrorCode
+
+
+_RULES = {
+    ConfigKind.TOPIC: _Rule(TOPIC_CONFIGS, check_topic_configs, ErrorCode.INVALID_CONFIG),
+    ConfigKind.BROKER: _Rule(BROKER_CONFIGS, check_broker_configs, ErrorCode.INVALID_REQUEST),
+    ConfigKind.CLIENT_METRICS: _Rule(CLIENT_METRICS_CONFIGS, check_client_metrics_configs, ErrorCode.INVALID_CONFIG),
+    ConfigKind.GROUP: _Rule(GROUP_CONFIGS, check_group_configs, ErrorCode.INVALID_CONFIG),
+}
 
 
 class ConfigRules:
@@ -55,34 +108,29 @@ class ConfigRules:
     def __init__(self, broker: BrokerConfigView) -> None:
         self._broker = broker
 
-    def topic_refusal(self, overrides: Mapping[str, str]) -> str | None:
+    def refusal(self, kind: int, overrides: Mapping[str, str]) -> Refusal | None:
+        """Why a resource of this kind may not have these overrides."""
+        rule = _RULES[ConfigKind(kind)]
         try:
-            check_topic_configs(overrides, self._broker)
+            rule.check(overrides, self._broker)
+        except ConfigMisused as error:
+            return Refusal(ErrorCode.INVALID_REQUEST, str(error))
         except ConfigInvalid as error:
-            return str(error)
+            return Refusal(rule.code, str(error))
         return None
 
-    def broker_refusal(self, overrides: Mapping[str, str]) -> str | None:
-        try:
-            check_broker_configs(overrides)
-        except ConfigInvalid as error:
-            return str(error)
-        return None
+    def list_default(self, kind: int, name: str) -> tuple[str, ...] | None:
+        """The default words of a config of type LIST, to which more can be appended; None where it is not one.
 
-    def topic_list(self, name: str) -> tuple[str, ...] | None:
-        """The default words of a topic config of type LIST; None where it is not a list."""
-        definition = TOPIC_CONFIGS.get(name)
+        Kafka knows no lists but those of topics and brokers.
+        """
+        if kind not in (ConfigKind.TOPIC, ConfigKind.BROKER):
+            return None
+        definition = _RULES[ConfigKind(kind)].table.get(name)
         if definition is None or definition.type is not ConfigType.LIST:
             return None
-        value = self._broker.topic_defaults[name]
+        value = self._broker.topic_defaults[name] if kind == ConfigKind.TOPIC else definition.default
         return value if isinstance(value, tuple) else ()
-
-    def broker_list(self, name: str) -> tuple[str, ...] | None:
-        """The default words of a broker config of type LIST; None where it is not a list."""
-        definition = BROKER_CONFIGS.get(name)
-        if definition is None or definition.type is not ConfigType.LIST:
-            return None
-        return definition.default if isinstance(definition.default, tuple) else ()
 
 
 def _known(table: Mapping[str, ConfigDefinition], name: str, what: str) -> ConfigDefinition:

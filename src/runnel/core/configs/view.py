@@ -10,17 +10,25 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from runnel.core.configs.broker import BROKER_CONFIGS, FAMILIES
+from runnel.core.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from runnel.core.configs.definitions import (
     ConfigDefinition,
     ConfigInvalid,
+    ConfigKind,
     ConfigSource,
     ConfigType,
     ConfigValue,
     parse,
     render,
 )
+from runnel.core.configs.group import GROUP_CONFIGS
 from runnel.core.configs.topic import TOPIC_CONFIGS
 
+_TABLES = {
+    ConfigKind.TOPIC: (TOPIC_CONFIGS, ConfigSource.TOPIC),
+    ConfigKind.GROUP: (GROUP_CONFIGS, ConfigSource.GROUP),
+    ConfigKind.CLIENT_METRICS: (CLIENT_METRICS_CONFIGS, ConfigSource.CLIENT_METRICS),
+}
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -50,7 +58,7 @@ class BrokerConfigView:
     Texts that do not parse (a log written by another version) are left out and named in `ignored`.
     """
 
-    __slots__ = ("_by_source", "_values", "ignored", "topic_defaults")
+    __slots__ = ("_by_source", "_defaults", "_values", "ignored", "topic_defaults")
 
     def __init__(
         self,
@@ -69,13 +77,19 @@ class BrokerConfigView:
             values.update((name, value) for name, (_, value) in texts_and_values.items())
         self._values = values
         self.ignored = tuple(ignored)
-        self.topic_defaults: Mapping[str, ConfigValue] = MappingProxyType(
-            {name: self._topic_default(definition) for name, definition in TOPIC_CONFIGS.items()}
-        )
+        self._defaults: dict[ConfigKind, Mapping[str, ConfigValue]] = {
+            kind: MappingProxyType({name: self._default(definition) for name, definition in table.items()})
+            for kind, (table, _) in _TABLES.items()
+        }
+        self.topic_defaults = self._defaults[ConfigKind.TOPIC]
 
     # Typed Any on purpose: the type of a value follows from its key, and the tables are tested for that.
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
+
+    def get(self, name: str, default: Any) -> Any:
+        """The value of a key that this release may not have."""
+        return self._values.get(name, default)
 
     def with_dynamic(
         self, dynamic_default: Mapping[str, str] = _NOTHING, dynamic: Mapping[str, str] = _NOTHING
@@ -87,6 +101,16 @@ class BrokerConfigView:
     def topic(self, overrides: Mapping[str, str] = _NOTHING) -> "ConfigView":
         """The configuration of a topic with these overrides on this broker."""
         return ConfigView(self, overrides)
+
+    def group(self, overrides: Mapping[str, str] = _NOTHING) -> "ConfigView":
+        return ConfigView(self, overrides, ConfigKind.GROUP)
+
+    def client_metrics(self, overrides: Mapping[str, str] = _NOTHING) -> "ConfigView":
+        return ConfigView(self, overrides, ConfigKind.CLIENT_METRICS)
+
+    def defaults(self, kind: ConfigKind) -> Mapping[str, ConfigValue]:
+        """What a topic, a group or a subscription has that sets nothing."""
+        return self._defaults[kind]
 
     def describe(self, names: Collection[str] | None = None) -> list[ConfigRow]:
         """The rows of one broker; all of them, or those named that exist."""
@@ -133,32 +157,38 @@ class BrokerConfigView:
         value = self._by_source[1][1][definition.name][1]
         return _row(definition, value, tuple(synonyms))
 
-    def _topic_default(self, topic: ConfigDefinition) -> ConfigValue:
-        if topic.broker_synonym is None:
-            return topic.default
-        for member, factor in FAMILIES.get(topic.broker_synonym, ((topic.broker_synonym, 1),)):
-            value = self._values[member]
+    def _default(self, definition: ConfigDefinition) -> ConfigValue:
+        if definition.broker_synonym is None:
+            return definition.default
+        for member, factor in FAMILIES.get(definition.broker_synonym, ((definition.broker_synonym, 1),)):
+            value = self._values.get(member)
             if value is not None:
                 # A negative duration means no limit, in whatever unit.
                 return value * factor if isinstance(value, int) and factor != 1 and value > 0 else value
-        return topic.default
+        return definition.default
 
 
 class ConfigView:
-    """The effective configuration of one topic. `view["retention.ms"]` is the typed value."""
+    """The effective configuration of one topic, group or subscription. `view["retention.ms"]` is the typed value."""
 
-    __slots__ = ("_broker", "_overrides", "_values", "ignored")
+    __slots__ = ("_broker", "_kind", "_overrides", "_values", "ignored")
 
-    def __init__(self, broker: BrokerConfigView, overrides: Mapping[str, str] = _NOTHING) -> None:
+    def __init__(
+        self,
+        broker: BrokerConfigView,
+        overrides: Mapping[str, str] = _NOTHING,
+        kind: ConfigKind = ConfigKind.TOPIC,
+    ) -> None:
         ignored: list[str] = []
         self._broker = broker
-        self._overrides = _parse_known(TOPIC_CONFIGS, overrides, ignored) if overrides else {}
+        self._kind = kind
+        self._overrides = _parse_known(_TABLES[kind][0], overrides, ignored) if overrides else {}
         self.ignored = tuple(ignored)
         # Most topics set nothing: they share one mapping, so 10 000 views cost little.
-        self._values: Mapping[str, ConfigValue] = broker.topic_defaults
+        self._values = broker.defaults(kind)
         if self._overrides:
             own = {name: value for name, (_, value) in self._overrides.items()}
-            self._values = {**broker.topic_defaults, **own}
+            self._values = {**self._values, **own}
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -168,16 +198,25 @@ class ConfigView:
 
     def describe(self, names: Collection[str] | None = None) -> list[ConfigRow]:
         """The rows of DescribeConfigs; all of them, or those named that exist."""
-        return [self._row(definition) for definition in _selected(TOPIC_CONFIGS, names)]
+        return [self._row(definition) for definition in _selected(_TABLES[self._kind][0], names)]
 
     def _row(self, definition: ConfigDefinition) -> ConfigRow:
-        name, broker_name = definition.name, definition.broker_synonym
-        value = self._values[name]
-        synonyms = self._broker.synonyms(broker_name) if broker_name is not None else ()
-        if name in self._overrides:
+        value = self._values[definition.name]
+        synonyms = self._below(definition)
+        if definition.name in self._overrides:
             text = None if definition.sensitive else render(value)
-            synonyms = (ConfigSynonym(name, text, ConfigSource.TOPIC), *synonyms)
+            synonyms = (ConfigSynonym(definition.name, text, _TABLES[self._kind][1]), *synonyms)
         return _row(definition, value, synonyms)
+
+    def _below(self, definition: ConfigDefinition) -> tuple[ConfigSynonym, ...]:
+        """Where the value would come from that is not set here."""
+        broker_name = definition.broker_synonym
+        if broker_name in BROKER_CONFIGS:
+            return self._broker.synonyms(broker_name)
+        if self._kind is not ConfigKind.GROUP:
+            return ()
+        # Kafka names the broker key, which this broker may not have, or the key itself.
+        return (ConfigSynonym(broker_name or definition.name, render(definition.default), ConfigSource.DEFAULT),)
 
 
 _FAMILY_OF: dict[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""Decisions about dynamic configs of topics and brokers: set, unset, append to lists, replace all.
+"""Decisions about dynamic configs of topics, brokers, groups and client metrics: set, unset, append, replace all.
 
 In: the image, the judge, a command. Out: ConfigRecords and an outcome per resource; a resource is changed as a whole
 or not at all. What a valid set of configs is, the injected judge says.
@@ -57,19 +57,33 @@ def _altered(
 ) -> list[MetadataRecord]:
     target = _target(image, resource)
     current = _overrides(image, target)
-    if len({change.name for change in changes}) < len(changes):
-        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    check_changes(changes)
     wanted = {} if replaces else dict(current)
     for change in changes:
         _apply(judge, target, wanted, change)
-    of_topic = target.type == ResourceType.TOPIC
-    reason = judge.topic_refusal(wanted) if of_topic else judge.broker_refusal(wanted)
-    if reason is not None:
-        raise Refusal(ErrorCode.INVALID_CONFIG if of_topic else ErrorCode.INVALID_REQUEST, reason)
+    refusal = judge.refusal(target.type, wanted)
+    if refusal is not None:
+        raise refusal
     # Last, as in Kafka: a config that could stand on no topic is told first.
-    if of_topic and target.name not in image.topics:
+    if target.type == ResourceType.TOPIC and target.name not in image.topics:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{target.name}' does not exist.")
     return _difference(target, current, wanted)
+
+
+def check_changes(changes: Sequence[ConfigChange]) -> None:
+    """Refusal of what no resource takes: a key twice, or nothing where a value is needed."""
+    if len({change.name for change in changes}) < len(changes):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    unset = [change.name for change in changes if change.value is None and change.operation != ConfigOperation.DELETE]
+    if unset:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(unset)}")
+
+
+_UNNAMED = {
+    ResourceType.TOPIC: "Default topic resources are not allowed.",
+    ResourceType.GROUP: "Default group resources are not allowed.",
+    ResourceType.CLIENT_METRICS: "Subscription name can't be empty",
+}
 
 
 def _target(image: ClusterImage, resource: ConfigResource) -> ConfigResource:
@@ -77,11 +91,12 @@ def _target(image: ClusterImage, resource: ConfigResource) -> ConfigResource:
     kind, name = resource
     if kind == ResourceType.BROKER:
         return resource if name == "" else ConfigResource(kind, str(_broker_id(image, name)))
-    if kind != ResourceType.TOPIC:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}: configs are of topics and brokers")
+    if kind not in _UNNAMED:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     if name == "":
-        raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-    check_topic_name(name)
+        raise Refusal(ErrorCode.INVALID_REQUEST, _UNNAMED[ResourceType(kind)])
+    if kind == ResourceType.TOPIC:
+        check_topic_name(name)
     return resource
 
 
@@ -97,19 +112,22 @@ def _overrides(image: ClusterImage, target: ConfigResource) -> Mapping[str, str]
     if target.type == ResourceType.TOPIC:
         topic = image.topic(target.name)
         return topic.configs if topic else {}
-    return image.broker_configs.get(target.name, {})
+    by_name = {
+        ResourceType.BROKER: image.broker_configs,
+        ResourceType.GROUP: image.group_configs,
+        ResourceType.CLIENT_METRICS: image.client_metrics_configs,
+    }
+    return by_name[ResourceType(target.type)].get(target.name, {})
 
 
 def _apply(judge: ConfigJudge, target: ConfigResource, wanted: dict[str, str], change: ConfigChange) -> None:
     name, operation, value = change
     if operation == ConfigOperation.DELETE:
         wanted.pop(name, None)
-    elif value is None:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for {name}")
     elif operation == ConfigOperation.SET:
-        wanted[name] = value
+        wanted[name] = value or ""
     elif operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        wanted[name] = _edited_list(judge, target, wanted.get(name), change, _words(value))
+        wanted[name] = _edited_list(judge, target, wanted.get(name), change, _words(value or ""))
     else:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown config operation {operation}")
 
@@ -117,8 +135,7 @@ def _apply(judge: ConfigJudge, target: ConfigResource, wanted: dict[str, str], c
 def _edited_list(
     judge: ConfigJudge, target: ConfigResource, current: str | None, change: ConfigChange, given: list[str]
 ) -> str:
-    of_topic = target.type == ResourceType.TOPIC
-    default = judge.topic_list(change.name) if of_topic else judge.broker_list(change.name)
+    default = judge.list_default(target.type, change.name)
     verb = ConfigOperation(change.operation)
     if default is None:
         message = f"Can't {verb.name} to key {change.name} because its type is not LIST."

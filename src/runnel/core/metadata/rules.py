@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from runnel.wire.errors import Refusal
+
 
 class ConfigJudge(Protocol):
-    """Judges whole sets of overrides; answers None, or one line that says why they are refused."""
+    """Judges whole sets of overrides of a resource, by the number of its type."""
 
-    def topic_refusal(self, overrides: Mapping[str, str], /) -> str | None: ...
-
-    def broker_refusal(self, overrides: Mapping[str, str], /) -> str | None: ...
-
-    def topic_list(self, name: str, /) -> tuple[str, ...] | None:
-        """The default words of a topic config of type LIST; None where it is not a list."""
+    def refusal(self, resource_type: int, overrides: Mapping[str, str], /) -> Refusal | None:
+        """None, or why they are refused."""
         ...
 
-    def broker_list(self, name: str, /) -> tuple[str, ...] | None: ...
+    def list_default(self, resource_type: int, name: str, /) -> tuple[str, ...] | None:
+        """The default words of a config of type LIST; None where it is not a list."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
