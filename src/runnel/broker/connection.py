@@ -5,7 +5,8 @@ group commit its batches: a Produce may start while only Produces are in flight,
 records, in order, by the time it parks for the disk.
 
 Flow control: a connection is not read from while its replies are not being taken (slow reader), while its backlog is
-full, or while the broker's request memory is used up.
+full, while the broker's request memory is used up, or while it is muted: its client has exceeded a quota, and until
+that time has passed nothing of it is read or started, though replies of what was started still leave (KIP-219).
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from runnel.broker.buffers import FIRST_BUFFER_BYTES_MAX, PROMISE_BYTES_MAX
-from runnel.wire.apis import ApiKey
+from runnel.broker.receiving import Receiver, has_ended, is_produce
 from runnel.wire.errors import Malformed
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runnel.connection")
 
-SIZE_BYTES = 4
 BACKLOG_REQUESTS_MAX = 32
 BACKLOG_BYTES_MAX = 8 * 1024 * 1024
 WRITE_HIGH_WATER_BYTES = 2 * 1024 * 1024
@@ -41,10 +40,6 @@ _outliving: set[asyncio.Task[None]] = set()
 """Produces that are carried out even if their connection is lost meanwhile."""
 
 
-def is_produce(frame: memoryview | bytearray) -> bool:
-    return frame[0] == 0 and frame[1] == ApiKey.PRODUCE
-
-
 class Slot:
     """A request in flight, in its place in the order of replies."""
 
@@ -55,61 +50,44 @@ class Slot:
         self.reply: Buffers | None = None
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(Receiver):
     __slots__ = (
         "_backlog",
         "_backlog_bytes",
         "_draining",
         "_exclusive",
-        "_frame",
-        "_frame_filled",
-        "_frame_size",
-        "_head",
         "_in_flight",
         "_lost",
         "_outgoing",
         "_outgoing_bytes",
-        "_proven_bytes",
         "_reading_paused",
-        "_sending",
         "_tasks",
+        "_unmute_timer",
         "_unsent_bytes",
-        "_wants_memory",
         "_writing_paused",
-        "active_at",
         "advertised",
         "client_software",
-        "closing",
-        "listener",
         "peer_host",
         "principal",
         "transport",
     )
 
     def __init__(self, listener: Listener) -> None:
-        self.listener = listener
+        super().__init__(listener)
         self.principal = "User:ANONYMOUS"
         self.client_software = ("unknown", "unknown")  # KIP-511, told by ApiVersions
-        self.active_at = listener.clock_s
-        self.closing = False
-        self._head = b""  # the first 0..3 bytes of a frame's size, when a read ended inside it
-        self._frame: bytearray | None = None  # a frame that is arriving piecewise
-        self._frame_size = 0
-        self._frame_filled = 0
         self._backlog: deque[bytearray] | None = None
         self._backlog_bytes = 0
         self._in_flight: deque[Slot] = deque()
         self._exclusive = False
         self._lost = False
+        self._unmute_timer: asyncio.TimerHandle | None = None
         self._draining = False
-        self._sending = False
         self._outgoing_bytes = 0
         self._outgoing: list[bytes | bytearray | memoryview] = []
         self._reading_paused = False
         self._writing_paused = False
         self._unsent_bytes = 0
-        self._wants_memory = False
-        self._proven_bytes = 0
         self._tasks: set[asyncio.Task[None]] | None = None
 
     # --- transport events -------------------------------------------------------------------------------------
@@ -126,10 +104,25 @@ class Connection(asyncio.BufferedProtocol):
         if not self.listener.admit(self):
             self.closing = True
             self.transport.abort()
+            return
+        delay_ms = self.listener.router.node.quotas.connection_delay_ms(self.peer_host)
+        if delay_ms:
+            self._turn_away(delay_ms)
+
+    def _turn_away(self, delay_ms: int) -> None:
+        """Too many connections from this address (KIP-612): nothing is read, and it is closed after a while."""
+        self.listener.report("delayed and closed", self.peer_host, "connection_creation_rate exceeded")
+        self.transport.pause_reading()
+        self.closing = True
+        self.active_at = self.listener.clock_s + delay_ms / 1000
+        self._unmute_timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self.transport.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = self._lost = True
         self._writing_paused = False
+        self._outgoing = []  # a flush may still be on its way, and the transport is gone
+        self._outgoing_bytes = 0
+        self._end_mute()
         self._drop_frame()
         self.count_unsent()
         self.listener.forget(self)
@@ -160,100 +153,6 @@ class Connection(asyncio.BufferedProtocol):
         self.listener.unsent_bytes += waiting - self._unsent_bytes
         self._unsent_bytes = waiting
 
-    # --- reading ----------------------------------------------------------------------------------------------
-
-    def get_buffer(self, size_hint: int) -> memoryview:
-        if self._frame is not None:
-            return memoryview(self._frame)[self._frame_filled : min(len(self._frame), self._frame_size)]
-        return self.listener.scratch
-
-    def buffer_updated(self, count: int) -> None:
-        self.active_at = self.listener.clock_s
-        self._sending = True  # what is answered at once leaves below, in one piece
-        try:
-            if self._frame is not None:
-                self._frame_grew(count)
-            else:
-                self._parse(self.listener.scratch[:count])
-        except Malformed as error:
-            self.close(f"malformed request: {error}")
-        self._flush()
-
-    def _parse(self, data: memoryview) -> None:
-        if self._head:
-            data = memoryview(bytearray(self._head) + data)
-            self._head = b""
-        position, end = 0, len(data)
-        while end - position >= SIZE_BYTES and not self.closing:
-            size = self._checked_size(int.from_bytes(data[position : position + SIZE_BYTES], "big", signed=True))
-            start = position + SIZE_BYTES
-            if start + size > end:
-                self._begin_frame(size, data[start:])
-                return
-            position = start + size
-            self._on_frame(data[start:position])
-        if position < end and not self.closing:
-            self._head = bytes(data[position:])
-
-    def _checked_size(self, size: int) -> int:
-        if not 8 <= size <= self.listener.request_bytes_max:
-            raise Malformed(
-                f"request of {size} bytes; a request has 8 to {self.listener.request_bytes_max} "
-                "(socket.request.max.bytes)"
-            )
-        return size
-
-    def _begin_frame(self, size: int, first: memoryview) -> None:
-        believed = min(size, max(len(first), PROMISE_BYTES_MAX, min(self._proven_bytes, FIRST_BUFFER_BYTES_MAX)))
-        buffer = self.listener.requests.take(believed)
-        buffer[: len(first)] = first
-        self._frame, self._frame_size, self._frame_filled = buffer, size, len(first)
-        self.listener.partial_frames += 1
-        self._grow_if_full()
-
-    def _frame_grew(self, count: int) -> None:
-        self._frame_filled += count
-        if self._frame_filled == self._frame_size:
-            buffer = self._take_frame()
-            self._proven_bytes = max(self._proven_bytes, self._frame_size)
-            # The handlers of this turn are done with the bytes when _on_frame returns: it copies what must wait.
-            self._on_frame(memoryview(buffer)[: self._frame_size])
-            self.listener.requests.give_back(buffer)
-        else:
-            self._grow_if_full()
-
-    def _grow_if_full(self) -> None:
-        """More of this frame has arrived than was believed: give it room, or let it wait for memory."""
-        buffer = self._frame
-        if buffer is None or self._frame_filled < len(buffer):
-            return
-        if self.listener.requests.exhausted:
-            self._wants_memory = True
-            self.listener.wait_for_memory(self)
-            self._update_reading()
-        else:
-            self.memory_is_there()
-
-    def memory_is_there(self) -> None:
-        """Called by the listener too, when this frame's turn has come."""
-        buffer = self._frame
-        if buffer is not None and self._frame_filled == len(buffer):
-            larger = self.listener.requests.take(min(self._frame_size, 4 * len(buffer)))
-            larger[: len(buffer)] = buffer
-            self._frame = larger
-            self.listener.requests.give_back(buffer)
-        self._wants_memory = False
-        self._update_reading()
-
-    def _take_frame(self) -> bytearray:
-        buffer, self._frame = cast(bytearray, self._frame), None
-        self.listener.partial_frames -= 1
-        return buffer
-
-    def _drop_frame(self) -> None:
-        if self._frame is not None:
-            self.listener.requests.give_back(self._take_frame())
-
     # --- order ------------------------------------------------------------------------------------------------
 
     def _on_frame(self, frame: memoryview) -> None:
@@ -263,7 +162,7 @@ class Connection(asyncio.BufferedProtocol):
             self._start(frame)
 
     def _may_start(self, frame: memoryview | bytearray) -> bool:
-        if self._writing_paused or self._exclusive:
+        if self._writing_paused or self._exclusive or self._muted:
             return False
         if not self._in_flight:
             return True
@@ -407,15 +306,50 @@ class Connection(asyncio.BufferedProtocol):
             or self._backlog_bytes > BACKLOG_BYTES_MAX
             or (self._backlog is not None and len(self._backlog) >= BACKLOG_REQUESTS_MAX)
             or self._wants_memory
+            or self._muted
         )
         if crowded != self._reading_paused and not self.closing:
             self._reading_paused = crowded
             (self.transport.pause_reading if crowded else self.transport.resume_reading)()
 
+    def mute(self, throttle_ms: int) -> None:
+        """Read and start nothing more for this long; muting again can only prolong it."""
+        if self.closing or self._draining:
+            return
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + throttle_ms / 1000
+        if self._unmute_timer is not None:
+            if self._unmute_timer.when() >= until_s:
+                return
+            self._unmute_timer.cancel()
+        self._unmute_timer = loop.call_at(until_s, self.unmute)
+        if not self._muted:
+            self._muted = True
+            self.listener.partial_frames -= self._frame is not None  # it cannot end now: nobody may wait for it
+            self._update_reading()
+
+    def unmute(self) -> None:
+        self._end_mute()
+        self.active_at = self.listener.clock_s  # it was we who made it wait
+        self._pump()
+
+    def _end_mute(self) -> None:
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+            self._unmute_timer = None
+        if self._muted:
+            self._muted = False
+            self.listener.partial_frames += self._frame is not None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Muted, so that we would not notice it, and the client has hung up and left nothing to read."""
+        return self._muted and has_ended(self.transport.get_extra_info("socket"))
+
     @property
     def is_working(self) -> bool:
-        """A request is being answered, so its silence is not the client's."""
-        return bool(self._in_flight)
+        """A request is being answered, or kept waiting by us, so its silence is not the client's."""
+        return bool(self._in_flight) or self._muted
 
     @property
     def is_stalled(self) -> bool:
@@ -425,7 +359,8 @@ class Connection(asyncio.BufferedProtocol):
     def drain(self) -> None:
         """The broker stops: answer what is in flight, read nothing more, then close."""
         self._draining = True
-        self._update_reading()
+        self._end_mute()
+        self._pump()
         if self.is_idle:
             self.transport.close()
 

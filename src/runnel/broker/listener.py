@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.broker.buffers import SCRATCH_BYTES, BufferPool
 from runnel.broker.connection import Connection, Outcome
+from runnel.broker.receiving import Receiver
 
 if TYPE_CHECKING:
     from runnel.broker.router import Router
@@ -55,14 +56,14 @@ class Listener:
         self.unsent_bytes = 0  # of replies that slow readers have not taken
         self.handle = router.handle
         self._per_address: dict[str, int] = {}
-        self._waiting_for_memory: deque[Connection] = deque()
+        self._waiting_for_memory: deque[Receiver] = deque()
         self._advertised = advertised
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._reported: dict[str, int] = {}
         self._recounted_at = 0.0
-        self.partial_frames = 0  # requests that have begun to arrive
+        self.partial_frames = 0  # requests that have begun to arrive, but for those of muted connections
         self._draining: asyncio.Event | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -118,7 +119,7 @@ class Listener:
             else:
                 del self._per_address[connection.peer_host]
 
-    def wait_for_memory(self, connection: Connection) -> None:
+    def wait_for_memory(self, connection: Receiver) -> None:
         if not self._waiting_for_memory:
             asyncio.get_running_loop().call_later(MEMORY_WAIT_S, self._share_memory)
         self._waiting_for_memory.append(connection)
@@ -163,6 +164,8 @@ class Listener:
         if connection.closing:
             if silent_s > CLOSE_GRACE_S:  # its last replies are not being taken
                 connection.transport.abort()
+        elif connection.is_abandoned:
+            connection.transport.abort()
         elif silent_s * 1000 > self.limits.idle_ms_max and not connection.is_working:
             connection.close(f"idle for more than connections.max.idle.ms={self.limits.idle_ms_max}")
         elif silent_s > STALLED_FRAME_S and connection.is_stalled:

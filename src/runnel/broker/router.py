@@ -1,4 +1,4 @@
-"""From a frame to its handler: header, version gate, authorisation, dispatch.
+"""From a frame to its handler: header, version gate, quota, authorisation, dispatch.
 
 The table of APIs is the protocol coverage: an API is advertised if and only if it has an entry.
 """
@@ -10,11 +10,14 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
+from runnel.broker.charging import Charge, Timed, charge_for
 from runnel.broker.connection import Buffers, Connection, Outcome
+from runnel.core.metadata import Admission, admit_all
 from runnel.wire import messages
 from runnel.wire.apis import KAFKA_RANGES, ApiKey, response_header_version
 from runnel.wire.errors import ErrorCode, Malformed
 from runnel.wire.frames import RequestHeader, decode_request_header, response_prefix
+from runnel.wire.schemas import find_field
 
 if TYPE_CHECKING:
     from runnel.services.node import Node
@@ -55,10 +58,23 @@ class Context(NamedTuple):
     connection: Connection
     node: Node
     denied: frozenset[str]  # names of resources that the principal may not touch
+    charge: Charge | None = None  # where its client has a quota
 
     @property
     def version(self) -> int:
         return self.header.api_version
+
+    def settle(self) -> int:
+        """throttle_time_ms of the reply; asked by handlers that answer bytes, when they encode them."""
+        return 0 if self.charge is None else self.charge.settle()
+
+    def admission(self, strict_since_version: int) -> Admission:
+        """To be asked before partitions are made or deleted; raises Refusal where the client must wait (KIP-599)."""
+        charge = self.charge
+        if charge is None:
+            return admit_all
+        strict = self.version >= strict_since_version
+        return lambda partitions: charge.mutated(partitions, strict=strict)
 
 
 Body = dict[str, Any]
@@ -69,8 +85,8 @@ Handler: TypeAlias = "Callable[[Context, Any], Answer | Coroutine[Any, Any, Body
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One entry of the table. A handler answers a version-agnostic body, which is encoded here, or, on the hot path,
-    the bytes themselves."""
+    """One entry of the table. A handler answers a version-agnostic body, which is encoded here with its throttle time,
+    or, on the hot path, the bytes themselves; then it settles with its client itself."""
 
     key: ApiKey
     handle: Handler
@@ -87,6 +103,7 @@ class Router:
     def __init__(self, apis: Iterable[Api], node: Node, authorizer: Authorizer | None = None) -> None:
         self.node = node
         self._authorizer = authorizer or AllowAll()
+        self._quotas = node.quotas
         self._apis: dict[int, Api] = {int(api.key): api for api in apis}
         node.advertised = {key: api.versions for key, api in sorted(self._apis.items())}
 
@@ -99,9 +116,14 @@ class Router:
         low, high = api.versions
         if not (api.serves_from or low) <= header.api_version <= high:
             return self._unsupported(api, header)
+        charge = None
+        if self._quotas.limits_clients:
+            charge = charge_for(self._quotas, connection, header.client_id, len(frame))
         request = api.decode(header.api_key, header.api_version, frame, offset)
         denied = self.authorise(connection, api.access, request)
-        answer = api.handle(Context(header, connection, self.node, denied), request)
+        answer = api.handle(Context(header, connection, self.node, denied, charge), request)
+        if charge is not None:
+            return charged(header, answer, charge)
         if type(answer) is list or answer is None:  # the hot path: bytes
             return answer
         if type(answer) is dict:
@@ -136,6 +158,37 @@ def reply(header: RequestHeader, body: Body) -> list[bytes]:
 async def _reply_later(header: RequestHeader, answer: Coroutine[Any, Any, Any]) -> Buffers | None:
     result = await answer
     return reply(header, result) if isinstance(result, dict) else cast("Buffers | None", result)
+
+
+def charged(header: RequestHeader, answer: Any, charge: Charge) -> Outcome:
+    """The same for a client with a quota: the reply says for how long its connection is muted."""
+    if isinstance(answer, asyncio.Future):  # it settles when it is done
+        charge.put_down()
+        return answer
+    if answer is None or isinstance(answer, list | dict):
+        return _charged_reply(header, answer, charge)
+    charge.put_down()
+    return _charged_reply_later(header, answer, charge)
+
+
+async def _charged_reply_later(
+    header: RequestHeader, answer: Coroutine[Any, Any, Any], charge: Charge
+) -> Buffers | None:
+    result = await Timed(answer, charge)
+    charge.take_up()
+    return _charged_reply(header, result, charge)
+
+
+def _charged_reply(header: RequestHeader, answer: Any, charge: Charge) -> Buffers | None:
+    if answer is None:  # nothing is replied, so no time is charged either, as in Kafka
+        return None
+    if isinstance(answer, dict):
+        throttle_ms = charge.settle()
+        if throttle_ms and find_field(header.api_key, "response", (), "throttle_time_ms"):
+            answer = {**answer, "throttle_time_ms": throttle_ms}
+        answer = reply(header, answer)
+    charge.finish()
+    return cast("Buffers", answer)
 
 
 def prefix(header: RequestHeader, body_bytes: int) -> bytes:

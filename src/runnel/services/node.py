@@ -23,6 +23,7 @@ from runnel.services.partition import Partition
 from runnel.services.partitions import Partitions, now_ms
 from runnel.services.produce import ProduceService
 from runnel.services.producer_ids import ProducerIds
+from runnel.services.quotas import QuotaService
 from runnel.services.reply_cache import ReplyCache
 from runnel.services.topic_settings import log_config, partition_settings
 from runnel.services.topics import TopicService
@@ -53,6 +54,7 @@ class Node:
         self.fetch = FetchService(self.partitions, configs.broker["fetch.max.bytes"])
         self.fetch_sessions = FetchSessions(configs.broker["max.incremental.fetch.session.cache.slots"])
         self.offsets = OffsetService()
+        self.quotas = QuotaService(configs.broker)
         self.topics = TopicService(self._controller)
         self.producer_ids = ProducerIds(self._controller, self.node_id)
         self.groups = GroupService(self._controller, self.partitions, configs, flusher)
@@ -100,6 +102,7 @@ class Node:
             await self._controller.submit(SetFeatures(FIRST_LEVELS))
         self.configs.attach(self._controller)
         self.partitions.attach(self.image)
+        self.quotas.follow(self.image)
         self._controller.on_change(self._follow)
         self._storage.set_strays_aside({*self.image.topics, METADATA_TOPIC})
         self.partitions.remove_later(self._storage.leftovers())
@@ -119,6 +122,7 @@ class Node:
         configs_changed = self.configs.follow(image)
         await self.partitions.follow(before, image, configs_changed)
         self.groups.follow(before, image)
+        self.quotas.follow(image)
         if configs_changed:
             self.configs_changed()
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from runnel.core.metadata import (
+    Admission,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -13,6 +14,7 @@ from runnel.core.metadata import (
     NewTopic,
     PartitionsOutcome,
     TopicOutcome,
+    admit_all,
 )
 from runnel.core.metadata.names import check_topic_name
 from runnel.services.controller import Controller
@@ -23,16 +25,21 @@ class TopicService:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
 
-    async def create(self, topics: Sequence[NewTopic], validate_only: bool) -> Sequence[TopicOutcome]:
-        outcomes: Sequence[TopicOutcome] = await self._controller.submit(CreateTopics(topics, validate_only))
+    async def create(
+        self, topics: Sequence[NewTopic], validate_only: bool, admit: Admission = admit_all
+    ) -> Sequence[TopicOutcome]:
+        command = CreateTopics(topics, validate_only, admit)
+        outcomes: Sequence[TopicOutcome] = await self._controller.submit(command)
         return outcomes
 
-    async def delete(self, topics: Sequence[str | UUID]) -> Sequence[TopicOutcome]:
-        outcomes: Sequence[TopicOutcome] = await self._controller.submit(DeleteTopics(topics))
+    async def delete(self, topics: Sequence[str | UUID], admit: Admission = admit_all) -> Sequence[TopicOutcome]:
+        outcomes: Sequence[TopicOutcome] = await self._controller.submit(DeleteTopics(topics, admit=admit))
         return outcomes
 
-    async def grow(self, topics: Sequence[NewPartitions], validate_only: bool) -> Sequence[PartitionsOutcome]:
-        command = CreatePartitions(topics, validate_only)
+    async def grow(
+        self, topics: Sequence[NewPartitions], validate_only: bool, admit: Admission = admit_all
+    ) -> Sequence[PartitionsOutcome]:
+        command = CreatePartitions(topics, validate_only, admit)
         outcomes: Sequence[PartitionsOutcome] = await self._controller.submit(command)
         return outcomes
 

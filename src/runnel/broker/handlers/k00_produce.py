@@ -107,6 +107,8 @@ def append_all(context: Context, request: ProduceRequest) -> Outcome:
             if done.durable is not None:
                 waits.append((len(replies), len(row) - 1, done.durable))
         replies.append((name, topic_id, row))
+    if context.charge is not None:
+        context.charge.produced()
     if request.acks == 0:
         if refused:
             # There is no reply to carry the error: closing makes the producer look again, as Kafka does.
@@ -168,7 +170,7 @@ def _not_durable(index: int, error: BaseException) -> ProducePartitionReply:
 
 
 def _encoded(context: Context, replies: TopicReplies) -> list[bytes]:
-    body = encode_produce_response(context.header.api_version, replies, 0)
+    body = encode_produce_response(context.header.api_version, replies, context.settle())
     return [prefix(context.header, len(body)), body]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from runnel.broker.charging import Charge
 from runnel.broker.connection import Buffers, Outcome
 from runnel.broker.router import Access, Api, Context, prefix
 from runnel.services.fetch import Limits, Planned
@@ -59,6 +60,8 @@ def handle(context: Context, request: FetchRequest) -> Outcome:
         return _open_then_wait(context, requests, session, limits)
     planned, enough = context.node.fetch.plan(requests, limits, context.denied)
     if (enough or limits.wait_ms_max <= 0) and context.node.fetch.is_resident(planned):
+        if context.charge is not None and not _may_send(context.charge, planned):
+            return throttled(context, session)
         return answer(context, session, context.node.fetch.read(planned))
     return _wait(context, requests, session, limits)
 
@@ -67,7 +70,11 @@ def _limits(context: Context, request: FetchRequest) -> Limits:
     bytes_max = request.max_bytes
     if context.connection.listener.replies_crowded:
         bytes_max = min(bytes_max, CROWDED_RESPONSE_BYTES_MAX)
-    return Limits(request.min_bytes, bytes_max, request.max_wait_ms, request.isolation_level == READ_COMMITTED)
+    bytes_min = request.min_bytes
+    if context.charge is not None:
+        bytes_max = context.charge.fetch_bytes_max(bytes_max)
+        bytes_min = min(bytes_min, bytes_max)
+    return Limits(bytes_min, bytes_max, request.max_wait_ms, request.isolation_level == READ_COMMITTED)
 
 
 def _unopened(node: Node, key: TopicPartition) -> bool:
@@ -93,6 +100,8 @@ async def _wait(context: Context, requests: Requests, session: FetchSession | No
     if context.connection.listener.replies_crowded:  # it may have become so while we waited
         smaller = limits._replace(bytes_max=min(limits.bytes_max, CROWDED_RESPONSE_BYTES_MAX))
         planned, _ = fetch.plan(requests, smaller, context.denied)
+    if context.charge is not None and not _may_send(context.charge, planned):
+        return throttled(context, session)
     replies = fetch.read(planned) if fetch.is_resident(planned) else await fetch.read_cold(planned)
     return answer(context, session, replies)
 
@@ -143,6 +152,19 @@ def _forgotten(node: Node, request: FetchRequest) -> list[TopicPartition]:
 # --- replies --------------------------------------------------------------------------------------------------
 
 
+def _may_send(charge: Charge, planned: Sequence[Planned]) -> bool:
+    """Asked before anything is read; what goes out around the records is charged when it is encoded."""
+    return charge.may_send(sum(one.plan.length for one in planned if one.plan is not None))
+
+
+def throttled(context: Context, session: FetchSession | None) -> Buffers:
+    """Over quota: an empty reply (KIP-219). A session stays as it was; one that would begin with this does not."""
+    if session is not None and session.epoch == INITIAL_EPOCH + 1:
+        context.node.fetch_sessions.close(session.session_id)
+        session = None
+    return _encode(context, 0, NO_SESSION if session is None else session.session_id, ())
+
+
 def answer(context: Context, session: FetchSession | None, replies: Replies) -> Buffers:
     if session is None:
         return _encode(context, 0, NO_SESSION, replies)
@@ -166,8 +188,11 @@ def _encode(context: Context, error_code: int, session_id: int, replies: Replies
         if not topics or topics[-1][0] != key.topic or topics[-1][1] != key.topic_id:
             topics.append((key.topic, key.topic_id, []))
         topics[-1][2].append(reply)
-    body = encode_fetch_response(context.version, 0, error_code, session_id, topics)
-    return [prefix(context.header, sum(map(len, body))), *body]
+    body = encode_fetch_response(context.version, context.settle(), error_code, session_id, topics)
+    size = sum(map(len, body))
+    if context.charge is not None and replies:
+        context.charge.sent_besides(size - sum(len(reply.records or b"") for _, reply in replies))
+    return [prefix(context.header, size), *body]
 
 
 def _decode(_: int, version: int, frame: memoryview, offset: int) -> FetchRequest:

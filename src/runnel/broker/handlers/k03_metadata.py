@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from runnel.services.node import Node
 
+THROTTLE_TIME_SINCE_VERSION = 3
 ALWAYS_AUTO_CREATE_BEFORE_VERSION = 4
+NO_REASON = (ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # who must wait asks again for what is unknown
 BY_ID_SINCE_VERSION = 12  # 10 and 11 have the field, but Kafka refuses its use
 
 
@@ -45,9 +47,10 @@ def _to_create(context: Context, request: Any) -> list[str]:
 
 
 async def _create_then_answer(context: Context, request: Any, names: list[str]) -> Buffers:
+    wanted = [NewTopic(name) for name in dict.fromkeys(names)]
     try:
-        results = await context.node.topics.create([NewTopic(name) for name in dict.fromkeys(names)], False)
-        refused = {result.name or "": int(result.code) for result in results if result.code}
+        results = await context.node.topics.create(wanted, False, context.admission(0))
+        refused = {result.name or "": int(result.code) for result in results if result.code not in NO_REASON}
     except Refusal as refusal:
         refused = dict.fromkeys(names, int(refusal.code))
     return _answer(context, request, refused)
@@ -60,6 +63,9 @@ def _answer(context: Context, request: Any, refused: dict[str, int]) -> Buffers:
     if body is None:
         body = messages.encode_response(ApiKey.METADATA, context.version, _body(context, request, refused))
         context.node.metadata_replies.put(key, body)
+    throttle_ms = context.settle()
+    if throttle_ms and context.version >= THROTTLE_TIME_SINCE_VERSION:
+        body = throttle_ms.to_bytes(4, "big") + body[4:]  # the first field of a reply that may be a cached one
     return [prefix(context.header, len(body)), body]
 
 

@@ -14,11 +14,14 @@ from runnel.core.metadata import NewTopic, TopicOutcome
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode, Refusal
 
+STRICT_QUOTA_SINCE_VERSION = 6  # KIP-599
+
 
 async def handle(context: Context, request: Any) -> Body:
     wanted = [_wanted(topic) for topic in request.topics if topic.name not in context.denied]
+    admit = context.admission(STRICT_QUOTA_SINCE_VERSION)
     try:
-        outcomes = await context.node.topics.create(wanted, request.validate_only)
+        outcomes = await context.node.topics.create(wanted, request.validate_only, admit)
     except Refusal as refusal:
         outcomes = [TopicOutcome(topic.name, code=refusal.code, message=refusal.message) for topic in wanted]
     rows = [_row(context, outcome) for outcome in outcomes]

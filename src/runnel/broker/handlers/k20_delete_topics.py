@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from runnel.services.node import Node
 
 BY_ID_SINCE_VERSION = 6
+STRICT_QUOTA_SINCE_VERSION = 5  # KIP-599
 
 
 async def handle(context: Context, request: Any) -> Body:
     wanted = _wanted(context.version, request)
     allowed = [key for key in wanted if _name(context.node, key) not in context.denied]
+    admit = context.admission(STRICT_QUOTA_SINCE_VERSION)
     try:
-        outcomes = list(await context.node.topics.delete(allowed))
+        outcomes = list(await context.node.topics.delete(allowed, admit))
     except Refusal as refusal:
         outcomes = [_outcome(key, refusal.code, refusal.message) for key in allowed]
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -13,11 +13,14 @@ from runnel.core.metadata import NewPartitions, PartitionsOutcome
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode, Refusal
 
+STRICT_QUOTA_SINCE_VERSION = 3  # KIP-599
+
 
 async def handle(context: Context, request: Any) -> Body:
     wanted = [_wanted(topic) for topic in request.topics if topic.name not in context.denied]
+    admit = context.admission(STRICT_QUOTA_SINCE_VERSION)
     try:
-        outcomes = list(await context.node.topics.grow(wanted, request.validate_only))
+        outcomes = list(await context.node.topics.grow(wanted, request.validate_only, admit))
     except Refusal as refusal:
         outcomes = [PartitionsOutcome(topic.name, refusal.code, refusal.message) for topic in wanted]
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -126,6 +126,37 @@ _DOOR = (
     ),
 )
 
+_QUOTAS = (
+    _fixed(
+        "quota.window.num",
+        ConfigType.INT,
+        11,
+        "How many samples the rates of client quotas are taken over.",
+        Range(1),
+    ),
+    _fixed(
+        "quota.window.size.seconds",
+        ConfigType.INT,
+        1,
+        "How long one such sample is, in seconds.",
+        Range(1),
+    ),
+    _fixed(
+        "controller.quota.window.num",
+        ConfigType.INT,
+        11,
+        "How many samples the quota of topic and partition changes may save up (controller_mutation_rate).",
+        Range(1),
+    ),
+    _fixed(
+        "controller.quota.window.size.seconds",
+        ConfigType.INT,
+        1,
+        "How long one such sample is, in seconds.",
+        Range(1),
+    ),
+)
+
 _TOPICS = (
     _fixed(
         "num.partitions",
@@ -320,5 +351,6 @@ FAMILIES: dict[str, tuple[tuple[str, int], ...]] = {
 }
 
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
-    definition.name: definition for definition in (*_IDENTITY, *_DOOR, *_TOPICS, *_GROUPS, *_LOGS, *_behind_topics())
+    definition.name: definition
+    for definition in (*_IDENTITY, *_DOOR, *_QUOTAS, *_TOPICS, *_GROUPS, *_LOGS, *_behind_topics())
 }

@@ -9,6 +9,7 @@ Imports `runnel.wire` only; what a valid config is, is injected (`rules`).
 """
 
 from runnel.core.metadata.commands import (
+    Admission,
     AllocateProducerIds,
     AlterClientQuotas,
     AlterConfigs,
@@ -45,6 +46,7 @@ from runnel.core.metadata.commands import (
     SetFeatures,
     TopicOutcome,
     UpdateFeatures,
+    admit_all,
 )
 from runnel.core.metadata.image import (
     BrokerImage,
@@ -60,6 +62,7 @@ from runnel.core.metadata.rules import ClusterLimits, ConfigJudge
 from runnel.core.metadata.snapshot import snapshot
 
 __all__ = [
+    "Admission",
     "AllocateProducerIds",
     "AlterClientQuotas",
     "AlterConfigs",
@@ -106,6 +109,7 @@ __all__ = [
     "TopicImage",
     "TopicOutcome",
     "UpdateFeatures",
+    "admit_all",
     "decode_record",
     "encode_record",
     "snapshot",

@@ -5,7 +5,7 @@ request. An outcome carries Kafka's error code and a message; code NONE means th
 records are committed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
@@ -52,6 +52,14 @@ class ConfigChange(NamedTuple):
 # ---------------------------------------------------------------------------------------------- commands
 
 
+Admission: TypeAlias = Callable[[int], None]
+"""Asked with the number of partitions before they are made or deleted; raises Refusal where a quota forbids it."""
+
+
+def admit_all(partitions: int) -> None:
+    """No quota: any number may."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegisterBroker:
     """A broker starts. `unclean`: it did not stop in order, so records may have been lost at its logs' ends."""
@@ -80,6 +88,7 @@ class NewTopic:
 class CreateTopics:
     topics: Sequence[NewTopic]
     validate_only: bool = False
+    admit: Admission = field(default=admit_all, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,7 @@ class DeleteTopics:
 
     topics: Sequence[str | UUID]
     internal_allowed: bool = False
+    admit: Admission = field(default=admit_all, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,7 @@ class NewPartitions:
 class CreatePartitions:
     topics: Sequence[NewPartitions]
     validate_only: bool = False
+    admit: Admission = field(default=admit_all, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

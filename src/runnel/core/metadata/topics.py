@@ -93,6 +93,7 @@ class _Creation:
         self._judge = judge
         self._limits = limits
         self._budget = _Budget(image, limits)
+        self._admit = command.admit
         # Like Kafka, a request that is too large in all is refused in all.
         self._too_large = sum(self._wanted_count(topic) for topic in command.topics) > limits.partitions_per_request_max
         # Folding the names is a pass over all topics: done once, and only where a new name can collide.
@@ -108,6 +109,7 @@ class _Creation:
         self._budget.take(self._wanted_count(topic))
         topic_id = new_uuid()
         placed = self._placed(topic, topic_id)
+        self._admit(len(placed))
         records: list[MetadataRecord] = [TopicRecord(topic.name, topic_id)]
         records += [ConfigRecord(ResourceType.TOPIC, topic.name, name, value) for name, value in configs.items()]
         records += [partition_record(self._image, topic_id, index, replicas) for index, replicas in enumerate(placed)]
@@ -137,9 +139,9 @@ class _Creation:
             message = f"Null value not supported for topic configs: {','.join(unset)}"
             raise Refusal(ErrorCode.INVALID_CONFIG, message)
         checked = {name: value for name, value in configs.items() if value is not None}
-        refusal = self._judge.refusal(ResourceType.TOPIC, checked) if checked else None
-        if refusal is not None:
-            raise refusal
+        reason = self._judge.topic_refusal(checked) if checked else None
+        if reason is not None:
+            raise Refusal(ErrorCode.INVALID_CONFIG, reason)
         return checked
 
     def _placed(self, topic: NewTopic, topic_id: UUID) -> list[Replicas]:
@@ -199,7 +201,7 @@ def delete_topics(
         name = topic.name if topic else keys[0] if isinstance(keys[0], str) else None
         topic_id = topic.topic_id if topic else keys[0] if isinstance(keys[0], UUID) else ZERO_UUID
         try:
-            _check_deletion(command, limits, keys, topic)
+            command.admit(_check_deletion(command, limits, keys, topic))
             records.append(RemoveTopicRecord(topic_id))
             outcomes.append(TopicOutcome(name, topic_id))
         except Refusal as refusal:
@@ -213,7 +215,8 @@ def _find(image: ClusterImage, key: str | UUID) -> TopicImage | None:
 
 def _check_deletion(
     command: DeleteTopics, limits: ClusterLimits, keys: list[str | UUID], topic: TopicImage | None
-) -> None:
+) -> int:
+    """How many partitions go."""
     if not limits.topic_deletion:
         raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
     if len(keys) > 1:
@@ -225,6 +228,7 @@ def _check_deletion(
     if topic.internal and not command.internal_allowed:
         message = f"Topic {topic.name} is internal and cannot be deleted."
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+    return len(topic.partitions)
 
 
 # ------------------------------------------------------------------------------------------------ partitions
@@ -242,7 +246,9 @@ def create_partitions(
         try:
             if counts[wanted.name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _grow(image, budget, wanted)
+            grown = _grow(image, budget, wanted)
+            command.admit(len(grown))
+            records += grown
             outcomes.append(PartitionsOutcome(wanted.name))
         except Refusal as refusal:
             outcomes.append(PartitionsOutcome(wanted.name, refusal.code, refusal.message))
