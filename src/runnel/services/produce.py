@@ -16,6 +16,7 @@ from runnel.wire.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
     HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
     MAGIC,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -24,9 +25,11 @@ from runnel.wire.batch import (
     set_log_append_time,
 )
 from runnel.wire.compression import Compression
-from runnel.wire.errors import ErrorCode, Malformed, Refusal
+from runnel.wire.errors import ErrorCode, Refusal
 
 ACKS = (0, 1, -1)
+RECORD_BYTES_MIN = 14
+"""Kafka's LegacyRecord.RECORD_OVERHEAD_V0: a smaller length is no batch of any magic."""
 LONGEST_FLUSH_MS = 365 * 24 * 3600 * 1000
 """A longer flush.ms (Kafka's default is the largest long) means: leave it to the operating system."""
 
@@ -77,13 +80,12 @@ class ProduceService:
 def checked_header(records: memoryview, size_max: int, zstd_allowed: bool) -> BatchHeader:
     """The header of the one batch that a partition's records must be; Refusal says what else they are."""
     if len(records) < HEADER_BYTES:
-        raise Refusal(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are too few for a record batch")
-    try:
-        header = read_header(records)
-    except Malformed as error:
-        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+        raise _too_short(records)
+    header = read_header(records)
     attributes = header.attributes
-    size = header.batch_length + 12
+    size = header.batch_length + LENGTH_PREFIX_BYTES
+    if size < RECORD_BYTES_MIN + LENGTH_PREFIX_BYTES or not 0 <= header.magic <= MAGIC:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes and magic {header.magic} is none")
     if header.magic != MAGIC:
         raise Refusal(ErrorCode.INVALID_RECORD, f"record batch has magic {header.magic}; only magic 2 is accepted")
     if size != len(records):
@@ -109,10 +111,18 @@ def checked_header(records: memoryview, size_max: int, zstd_allowed: bool) -> Ba
     return header
 
 
+def _too_short(records: memoryview) -> Refusal:
+    """Too few bytes for a header. Kafka tells a length that cannot be from a batch that was cut short."""
+    length = int.from_bytes(records[8:LENGTH_PREFIX_BYTES], "big", signed=True)
+    if len(records) >= LENGTH_PREFIX_BYTES and length < RECORD_BYTES_MIN:
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, f"batch declares {length} bytes, less than any record has")
+    return Refusal(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are too few for a record batch")
+
+
 def _wrong_size(declared: int, actual: int) -> Refusal:
     if declared < actual:
         return Refusal(ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch per partition")
-    return Refusal(ErrorCode.CORRUPT_MESSAGE, f"batch declares {declared} bytes but {actual} arrived")
+    return Refusal(ErrorCode.INVALID_RECORD, f"batch declares {declared} bytes but {actual} arrived")
 
 
 def _not_for_clients(attributes: int) -> Refusal:

@@ -38,7 +38,7 @@ def _answer(context: Context, key_type: int, key: str) -> Body:
         "host": host,
         "port": port,
         "error_code": ErrorCode.NONE,
-        "error_message": None,
+        "error_message": "NONE" if context.version < BATCHED_SINCE_VERSION else "",  # as Kafka says it
     }
 
 

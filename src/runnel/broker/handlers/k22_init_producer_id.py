@@ -12,9 +12,13 @@ from runnel.broker.router import Access, Api, Body, Context
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode, Refusal
 
+NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
+
 
 async def handle(context: Context, request: Any) -> Body:
     try:
+        if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together or not at all")
         if request.transactional_id is not None:
             raise Refusal(ErrorCode.INVALID_REQUEST, "transactions are not built yet (docs/limits.md)")
         producer_id = await context.node.producer_ids.next()

@@ -18,6 +18,8 @@ async def handle(context: Context, request: Any) -> Body:
     asked = [(topic.name, p.partition_index) for topic in request.topics for p in topic.partitions]
     wanted = [key for key in asked if exists(*key)]
     try:
+        if not request.group_id:
+            raise Refusal(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         check_allowed(context, request.group_id)
         codes = dict(zip(wanted, await context.node.groups.delete_offsets(request.group_id, wanted), strict=True))
     except Refusal as refusal:

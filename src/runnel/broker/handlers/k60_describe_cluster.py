@@ -13,13 +13,15 @@ from runnel.broker.router import Access, Api, Body, Context
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
 
-BROKERS = 1
+BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(context: Context, request: Any) -> Body:
     if request.endpoint_type != BROKERS:
         message = f"endpoint type {request.endpoint_type} is not served on this listener; use 1 (brokers)"
-        return {"error_code": ErrorCode.MISMATCHED_ENDPOINT_TYPE, "error_message": message}
+        known = request.endpoint_type == CONTROLLERS
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        return {"error_code": code, "error_message": message}
     node = context.node
     rows = node.broker_rows(context.connection.advertised)
     return {
