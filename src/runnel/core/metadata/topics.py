@@ -139,9 +139,9 @@ class _Creation:
             message = f"Null value not supported for topic configs: {','.join(unset)}"
             raise Refusal(ErrorCode.INVALID_CONFIG, message)
         checked = {name: value for name, value in configs.items() if value is not None}
-        reason = self._judge.topic_refusal(checked) if checked else None
-        if reason is not None:
-            raise Refusal(ErrorCode.INVALID_CONFIG, reason)
+        refusal = self._judge.refusal(ResourceType.TOPIC, checked) if checked else None
+        if refusal is not None:
+            raise refusal
         return checked
 
     def _placed(self, topic: NewTopic, topic_id: UUID) -> list[Replicas]:
