@@ -52,6 +52,7 @@ class LogStorage:
             self._directory.unlock()
             raise
         self.cluster_id, self.node_id = identity.cluster_id, identity.node_id
+        self.directory_id = identity.directory_uuid
 
     @property
     def path(self) -> str:

@@ -10,8 +10,11 @@ from typing import Any
 
 from runnel.core.metadata import ClusterImage, ClusterLimits, MetadataMachine, RegisterBroker, SetFeatures
 from runnel.core.metadata.features import FIRST_LEVELS, METADATA_VERSION, SUPPORTED_FEATURES
+from runnel.services.client_quotas import ClientQuotaService
+from runnel.services.cluster import ClusterService
 from runnel.services.configs import ConfigService
 from runnel.services.controller import METADATA_TOPIC, METADATA_TOPIC_ID, Controller
+from runnel.services.credentials import CredentialService
 from runnel.services.fetch import FetchService
 from runnel.services.fetch_sessions import FetchSessions
 from runnel.services.flusher import Flusher
@@ -55,6 +58,9 @@ class Node:
         self.fetch_sessions = FetchSessions(configs.broker["max.incremental.fetch.session.cache.slots"])
         self.offsets = OffsetService()
         self.quotas = QuotaService(configs.broker)
+        self.cluster = ClusterService(self._controller, self._metadata, self.node_id, storage.directory_id)
+        self.credentials = CredentialService(self._controller)
+        self.client_quotas = ClientQuotaService(self._controller)
         self.topics = TopicService(self._controller)
         self.producer_ids = ProducerIds(self._controller, self.node_id)
         self.groups = GroupService(self._controller, self.partitions, configs, flusher)
@@ -94,9 +100,16 @@ class Node:
         """Replay the metadata log, register this start in it, and begin to follow it."""
         replayed = self._controller.load()
         unclean = not self._storage.was_clean and bool(self.image.topics)
-        rack = self.configs.broker["broker.rack"]
         await self._controller.submit(
-            RegisterBroker(self.node_id, uuid.uuid4(), (), rack, features=SUPPORTED_FEATURES, unclean=unclean)
+            RegisterBroker(
+                self.node_id,
+                uuid.uuid4(),
+                (),
+                self.configs.broker["broker.rack"],
+                (self._storage.directory_id,),
+                SUPPORTED_FEATURES,
+                unclean,
+            )
         )
         if METADATA_VERSION not in self.image.features:
             await self._controller.submit(SetFeatures(FIRST_LEVELS))

@@ -24,7 +24,6 @@ from runnel.services.topic_settings import log_config, partition_settings
 from runnel.storage.errors import StorageError
 from runnel.storage.log import Log
 from runnel.wire.errors import ErrorCode, Refusal
-from runnel.wire.types import ZERO_UUID
 
 log = logging.getLogger("runnel.partitions")
 
@@ -54,6 +53,11 @@ class Partitions:
         self._checkpointing = asyncio.Lock()
         self._unchecked: set[Key] = set()  # logs that an unclean stop left and that nobody has opened since
 
+    @property
+    def directory(self) -> str:
+        """The one log directory, as clients name it."""
+        return self._storage.path
+
     # --- looking up -------------------------------------------------------------------------------------------
 
     def exists(self, topic: str, index: int) -> bool:
@@ -71,12 +75,12 @@ class Partitions:
         opened, and so checked. Else the next start must check them."""
         return not self._failed and not self._unchecked
 
-    def why_absent(self, topic: str, topic_id: UUID, index: int) -> Refusal:
+    def why_absent(self, topic: str, topic_id: UUID | None, index: int) -> Refusal:
         """Why there is no such open partition, as a client should hear it."""
         failed = self._failed.get((topic, index))
         if failed is not None:
             return failed
-        if not topic:
+        if not topic and topic_id is not None:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {topic}-{index} does not exist")
 
@@ -87,7 +91,7 @@ class Partitions:
         if found is not None:
             return found
         if not self.exists(topic, index):
-            raise self.why_absent(topic, ZERO_UUID, index)
+            raise self.why_absent(topic, None, index)
         opening = self._opening.get(key)
         if opening is None:
             opening = asyncio.get_running_loop().create_task(self._open(key))
@@ -102,7 +106,7 @@ class Partitions:
             opened = await self._in_thread(lambda: self._open_log(key, topic))
         except (StorageError, OSError) as error:
             if not self._still(topic):  # deleted while it was being opened
-                raise self.why_absent(key[0], ZERO_UUID, key[1]) from error
+                raise self.why_absent(key[0], None, key[1]) from error
             log.error("cannot open %s-%d: %s", *key, error)
             self._failed[key] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             raise self._failed[key] from error
@@ -110,7 +114,7 @@ class Partitions:
         self._unchecked.discard(key)
         if not self._still(topic):  # deleted while it was being opened
             await self._in_thread(lambda: self._discard(key, opened))
-            raise self.why_absent(key[0], ZERO_UUID, key[1])
+            raise self.why_absent(key[0], None, key[1])
         partition = self._partition(key, opened)
         self.open_partitions[key] = partition
         return partition
@@ -118,7 +122,7 @@ class Partitions:
     def _topic(self, key: Key) -> TopicImage:
         topic = self._image.topics.get(key[0]) if self._image is not None else None
         if topic is None or key[1] >= len(topic.partitions):
-            raise self.why_absent(key[0], ZERO_UUID, key[1])
+            raise self.why_absent(key[0], None, key[1])
         return topic
 
     def _still(self, topic: TopicImage) -> bool:

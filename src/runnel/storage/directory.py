@@ -45,6 +45,14 @@ class Identity(NamedTuple):
     node_id: int
     directory_id: str
 
+    @property
+    def directory_uuid(self) -> uuid.UUID:
+        """Zero where an old directory has none."""
+        try:
+            return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{self.directory_id}=="))
+        except ValueError:
+            return uuid.UUID(int=0)
+
 
 class PartitionFolder(NamedTuple):
     topic: str

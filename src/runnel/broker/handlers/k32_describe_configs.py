@@ -1,7 +1,7 @@
 """DescribeConfigs (key 32).
 
-Versions 1–4 for topics and brokers: values with their source, synonyms (KIP-226), types and documentation (KIP-569);
-sensitive values are never shown.
+Versions 1–4 for topics, brokers, their loggers (KIP-412), groups and client metrics: values with their source, synonyms
+(KIP-226), types and documentation (KIP-569); sensitive values are never shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _result(context: Context, request: Any, asked: Any) -> Body:
     try:
         if resource.name in context.denied:
             raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        names = None if asked.configuration_keys is None else set(asked.configuration_keys)
+        names = set(asked.configuration_keys or ()) or None  # none named: all, as in Kafka
         rows = context.node.configs.describe(resource, names)
     except Refusal as refusal:
         return {**row, "error_code": refusal.code, "error_message": refusal.message}

@@ -1,7 +1,7 @@
 """AlterConfigs (key 33).
 
-Versions 0–2: replaces all overrides of a topic or broker at once; validate_only. Clients should use
-IncrementalAlterConfigs (KIP-339).
+Versions 0–2: replaces all overrides of a topic, broker, group or client metrics subscription at once; validate_only.
+Clients should use IncrementalAlterConfigs (KIP-339).
 """
 
 from __future__ import annotations

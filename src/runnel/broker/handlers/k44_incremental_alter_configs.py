@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs (key 44).
 
-Versions 0–1 (KIP-339): set, delete, append and subtract single overrides of topics and brokers; validate_only.
+Versions 0–1 (KIP-339): set, delete, append and subtract single overrides of topics, brokers, groups and client
+metrics subscriptions, and levels of this broker's loggers (KIP-412); validate_only.
 """
 
 from __future__ import annotations

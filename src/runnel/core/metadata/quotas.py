@@ -114,7 +114,7 @@ def _check_value(keys: Mapping[str, _Limit], key: str, value: float) -> None:
         raise _bad(f"Quota {key} must be greater than 0")
     if limit.maximum is None:
         return
-    if value > limit.maximum:
+    if value > float(limit.maximum):  # as Java compares them: the largest LONG is no double, but 2**63 is
         raise _bad(f"Proposed value for {key} is too large for {limit.kind}.")
     if abs(value - math.floor(value + WHOLE_NUMBER_TOLERANCE)) > WHOLE_NUMBER_TOLERANCE:
         raise _bad(f"{key} cannot be a fractional value.")
