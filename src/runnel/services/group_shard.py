@@ -79,6 +79,17 @@ class GroupShard:
         self.carry_out(turn)
         return token
 
+    def ask_now(self, decide: Callable[[int], Turn]) -> Any:
+        """As `ask`, for requests that never wait for others: the reply itself where nothing has to be logged for it
+        and all that it may tell of is on disk, else the future."""
+        if self.failure is None:
+            turn = decide(self._now_ms())
+            if not (turn.records or turn.answers or self._unwritten) and self._host.is_settled:
+                return turn.reply
+        else:
+            turn = Turn()
+        return self.ask(lambda _, __: turn)
+
     def carry_out(self, turn: Turn) -> None:
         """Replay and log what was decided; the answers follow when it is safe."""
         if turn.records:
@@ -154,10 +165,8 @@ class GroupShard:
             self._refuse_waiting(self.failure)
 
     def _refuse_waiting(self, refusal: Refusal) -> None:
-        for group in self.machine.groups.values():
-            for member in group.members.values():
-                _refuse(member.join_token, refusal)
-                _refuse(member.sync_token, refusal)
+        for token in self.machine.waiting():
+            _refuse(token, refusal)
 
 
 def _deliver(answers: Answers) -> None:
@@ -166,6 +175,6 @@ def _deliver(answers: Answers) -> None:
             token.set_result(reply)
 
 
-def _refuse(token: Token | None, refusal: Refusal) -> None:
-    if token is not None and not token.done():
+def _refuse(token: Token, refusal: Refusal) -> None:
+    if not token.done():
         token.set_exception(refusal)

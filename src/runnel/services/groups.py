@@ -12,16 +12,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from runnel.core.groups import (
+    ClusterView,
     Commit,
+    ConsumerGroupDescription,
     GroupDescription,
-    GroupLimits,
     GroupListing,
+    Heartbeat,
+    HeartbeatReply,
     Join,
     JoinReply,
     LeaveReply,
     Leaving,
     OffsetCommitted,
     Offsets,
+    Resolution,
     Sync,
     SyncReply,
     Turn,
@@ -30,8 +34,10 @@ from runnel.core.metadata import ClusterImage, CreateTopics, NewTopic, TopicImag
 from runnel.services.configs import ConfigService
 from runnel.services.controller import Controller
 from runnel.services.flusher import Flusher
+from runnel.services.group_settings import group_limits
 from runnel.services.group_shard import GroupShard, Token
 from runnel.services.partitions import Partitions
+from runnel.services.topic_patterns import TopicPatterns
 from runnel.storage.errors import StorageError
 from runnel.wire.errors import ErrorCode, Malformed, Refusal
 
@@ -60,19 +66,6 @@ class SteadyClock:
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
 
 
-def group_limits(configs: ConfigService) -> GroupLimits:
-    broker = configs.broker
-    return GroupLimits(
-        session_timeout_ms_min=broker["group.min.session.timeout.ms"],
-        session_timeout_ms_max=broker["group.max.session.timeout.ms"],
-        members_max=broker["group.max.size"],
-        initial_delay_ms=broker["group.initial.rebalance.delay.ms"],
-        offset_metadata_bytes_max=broker["offset.metadata.max.bytes"],
-        offset_retention_ms=broker["offsets.retention.minutes"] * 60_000,
-        expiry_interval_ms=broker["offsets.retention.check.interval.ms"],
-    )
-
-
 class GroupService:
     def __init__(
         self, controller: Controller, partitions: Partitions, configs: ConfigService, flusher: Flusher
@@ -82,6 +75,7 @@ class GroupService:
         self._configs = configs
         self._flusher = flusher
         self._limits = group_limits(configs)
+        self._patterns = TopicPatterns()
         self._now_ms = SteadyClock()
         self._loop = asyncio.get_running_loop()
         self._shards: dict[int, GroupShard] = {}
@@ -109,13 +103,49 @@ class GroupService:
         shard = self._loaded(group_id)
         if shard is None:
             return self._heartbeat_later(group_id, generation, member_id, instance_id)
-        return shard.machine.heartbeat(group_id, generation, member_id, instance_id, self._now_ms())
+        code = shard.machine.heartbeat(group_id, generation, member_id, instance_id, self._now_ms())
+        self._set_timer(shard)
+        return code
 
     async def _heartbeat_later(
         self, group_id: str, generation: int, member_id: str, instance_id: str | None
     ) -> ErrorCode:
-        shard = await self._shard(group_id)
-        return shard.machine.heartbeat(group_id, generation, member_id, instance_id, self._now_ms())
+        await self._shard(group_id)
+        code = self.heartbeat(group_id, generation, member_id, instance_id)
+        return code if isinstance(code, ErrorCode) else await code
+
+    def consumer_heartbeat(
+        self, beat: Heartbeat, *, client_names_members: bool
+    ) -> HeartbeatReply | Awaitable[HeartbeatReply]:
+        """KIP-848. At once where the group is loaded and nothing is new."""
+        shard = self._loaded(beat.group_id)
+        if shard is None or beat.regex or shard.machine.regexes_to_resolve(beat.group_id, self._now_ms()):
+            return self._consumer_heartbeat(beat, client_names_members)
+        return self._beat(shard, beat, None, client_names_members)
+
+    def _beat(
+        self, shard: GroupShard, beat: Heartbeat, resolution: Resolution | None, client_names_members: bool
+    ) -> HeartbeatReply | Awaitable[HeartbeatReply]:
+        reply: HeartbeatReply | Awaitable[HeartbeatReply] = shard.ask_now(
+            lambda now_ms: shard.machine.consumer_heartbeat(
+                beat, resolution, now_ms, client_names_members=client_names_members
+            )
+        )
+        self._set_timer(shard)
+        return reply
+
+    async def _consumer_heartbeat(self, beat: Heartbeat, client_names_members: bool) -> HeartbeatReply:
+        shard = await self._shard(beat.group_id)
+        resolution = None
+        if beat.epoch >= 0:
+            regexes = shard.machine.regexes_to_resolve(beat.group_id, self._now_ms())
+            resolution = await self._resolve([*regexes, beat.regex] if beat.regex else regexes)
+        reply = self._beat(shard, beat, resolution, client_names_members)
+        return reply if isinstance(reply, HeartbeatReply) else await reply
+
+    async def _resolve(self, regexes: Sequence[str]) -> Resolution:
+        topics = self._controller.image.topics
+        return Resolution(topics, {regex: await self._patterns.matches(regex, topics) for regex in set(regexes)})
 
     async def leave(self, group_id: str, leaving: Sequence[Leaving]) -> LeaveReply:
         reply: LeaveReply = await self._ask(group_id, lambda m, _, now_ms: m.leave(group_id, leaving, now_ms))
@@ -128,9 +158,11 @@ class GroupService:
         codes: Sequence[ErrorCode] = await self._ask(commit.group_id, lambda m, _, now_ms: m.commit(commit, now_ms))
         return codes
 
-    async def offsets(self, group_id: str) -> Offsets:
-        """What a group has committed; none of it can be lost by a crash after this."""
+    async def offsets(self, group_id: str, member_id: str | None = None, epoch: int = -1) -> Offsets:
+        """What a group has committed; none of it can be lost by a crash after this. A member of a consumer group says
+        who it is."""
         shard = await self._shard(group_id)
+        shard.machine.check_fetch(group_id, member_id, epoch)
         offsets = shard.machine.offsets_of(group_id).copy()
         await shard.settled()
         return offsets
@@ -141,17 +173,22 @@ class GroupService:
 
     # --- groups -----------------------------------------------------------------------------------------------
 
-    async def describe(self, group_id: str) -> GroupDescription | None:
+    async def describe(self, group_id: str) -> GroupDescription:
+        """A classic group. Refusal where there is none of that name."""
         return (await self._shard(group_id)).machine.describe(group_id)
+
+    async def describe_consumer(self, group_id: str) -> ConsumerGroupDescription:
+        """A consumer group. Refusal where there is none of that name."""
+        return (await self._shard(group_id)).machine.describe_consumer(group_id)
 
     async def delete(self, group_id: str) -> ErrorCode:
         code: ErrorCode = await self._ask(group_id, lambda m, _, __: m.delete(group_id))
         return code
 
-    async def listing(self, states: Sequence[str]) -> list[GroupListing]:
+    async def listing(self, states: Sequence[str], types: Sequence[str]) -> list[GroupListing]:
         await self.load_all()
-        wanted = {state.lower() for state in states}
-        return [row for _, shard in sorted(self._shards.items()) for row in shard.machine.listing(wanted)]
+        wanted = {state.lower() for state in states}, {name.lower() for name in types}
+        return [row for _, shard in sorted(self._shards.items()) for row in shard.machine.listing(*wanted)]
 
     # --- shards -----------------------------------------------------------------------------------------------
 
@@ -221,6 +258,7 @@ class GroupService:
                 raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{OFFSETS_TOPIC}-{index} is offline")
             shard = GroupShard(partition, self._limits, self._flusher, self._now_ms)
             await shard.load()
+            self._follow(shard, self._controller.image)
         except (Refusal, StorageError, OSError, Malformed) as error:
             log.error("the groups of %s-%d cannot be loaded: %s", OFFSETS_TOPIC, index, error)
             raise Refusal(ErrorCode.NOT_COORDINATOR, str(error)) from error
@@ -243,7 +281,10 @@ class GroupService:
     # --- topics -----------------------------------------------------------------------------------------------
 
     def follow(self, before: ClusterImage, image: ClusterImage) -> None:
-        """Drop the offsets of topics that were deleted."""
+        """Groups see the topics and the settings of now; offsets of topics that were deleted are dropped."""
+        self._limits = group_limits(self._configs)
+        for shard in self._shards.values():
+            self._follow(shard, image)
         if before.topics is image.topics or all(
             topic.topic_id in image.topic_names for topic in before.topics.values()
         ):
@@ -251,6 +292,10 @@ class GroupService:
         for shard in self._shards.values():
             if shard.failure is None:
                 shard.carry_out(shard.machine.forget(self._is_gone))
+
+    def _follow(self, shard: GroupShard, image: ClusterImage) -> None:
+        cluster = ClusterView(image.topics, image.topic_names, image.group_configs, image.version)
+        shard.machine.follow(cluster, self._limits)
 
     def _is_gone(self, offset: OffsetCommitted) -> bool:
         topic = self._controller.image.topics.get(offset.topic)
@@ -286,8 +331,7 @@ class GroupService:
         for shard in self._shards.values():
             if shard.failure is not None:
                 continue
-            due_ms = shard.machine.next_deadline_ms()
-            if due_ms is not None and due_ms <= now_ms:
+            while (due_ms := shard.machine.next_deadline_ms()) is not None and due_ms <= now_ms:
                 shard.carry_out(shard.machine.tick(now_ms))
             self._set_timer(shard)
 

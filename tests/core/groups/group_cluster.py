@@ -123,8 +123,8 @@ class Coordinator:
         return {key: found.offset for key, found in self.machine.offsets_of(group_id).items()}
 
     def state(self, group_id: str = "g") -> str:
-        described = self.machine.describe(group_id)
-        return "none" if described is None else described.state
+        states = {row.group_id: row.state for row in self.machine.listing()}
+        return states.get(group_id, "none")
 
     # --- whole rounds -----------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ def test_older_offsets_are_read(version: int) -> None:
 
 
 def test_kinds_that_are_not_ours_are_kept_apart() -> None:
-    assert decode_record(b"\0\3\0\1g", b"whatever") == Unread(b"\0\3\0\1g")
+    assert decode_record(b"\0\x0a\0\1g", b"whatever") == Unread(b"\0\x0a\0\1g")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,9 @@ def test_commits_of_members_need_their_generation(groups: Coordinator) -> None:
 
 
 def test_a_generation_without_a_group_is_refused(groups: Coordinator) -> None:
-    assert groups.commit(NewOffset("t", 0, 5), joined=Coordinator().join()) == [ErrorCode.ILLEGAL_GENERATION]
+    offset, joined = NewOffset("t", 0, 5), Coordinator().join()
+    assert groups.commit(offset, joined=joined, knows_epochs=False) == [ErrorCode.ILLEGAL_GENERATION]
+    assert groups.commit(offset, joined=joined) == [ErrorCode.GROUP_ID_NOT_FOUND], "from OffsetCommit 9 on"
     assert groups.machine.groups == {}
 
 

@@ -18,3 +18,9 @@ def group_id(node: Node, request: Any) -> list[str]:
 def check_allowed(context: Context, group: str) -> None:
     if group in context.denied:
         raise Refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED, f"not authorised to access group {group}")
+
+
+def consumer_groups_enabled(context: Context) -> None:
+    """Refusal where the cluster's feature level has no consumer groups (KIP-848)."""
+    if context.node.image.features.get("group.version", 1) < 1:
+        raise Refusal(ErrorCode.UNSUPPORTED_VERSION, "the feature group.version is 0: there are no consumer groups")

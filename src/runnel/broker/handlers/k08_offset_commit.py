@@ -1,8 +1,9 @@
 """OffsetCommit (key 8).
 
-Versions 2–10. Members commit in their generation, consumers that assign partitions themselves commit to groups without
-members. Retention times of versions 2–4, leader epochs (KIP-320), static members (KIP-345), topic ids (KIP-848). The
-offsets are on disk when the reply leaves; all commits in flight share an fsync.
+Versions 2–10. Members commit in their generation or, from version 9, in their member epoch (KIP-848); consumers that
+assign partitions themselves commit to groups without members. Retention times of versions 2–4, leader epochs (KIP-320),
+static members (KIP-345), topic ids (KIP-848). The offsets are on disk when the reply leaves; all commits in flight
+share an fsync.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from runnel.core.metadata import ClusterImage, TopicImage
 
 BY_ID_SINCE_VERSION = 10
+EPOCHS_SINCE_VERSION = 9
 
 
 async def handle(context: Context, request: Any) -> Body:
@@ -76,6 +78,7 @@ async def _commit(context: Context, request: Any, offsets: list[NewOffset]) -> l
         request.group_instance_id,
         offsets,
         request.retention_time_ms,
+        context.version >= EPOCHS_SINCE_VERSION,
     )
     try:
         check_allowed(context, commit.group_id)

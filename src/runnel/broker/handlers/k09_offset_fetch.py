@@ -1,8 +1,8 @@
 """OffsetFetch (key 9).
 
 Versions 1–10: one group, or several (KIP-709), some partitions or all of them, by name or topic id. Only offsets that
-are on disk are told. Without transactions, every offset is stable, so require_stable (KIP-447) changes nothing. The
-member fields of version 9 matter to groups of the next-generation protocol only.
+are on disk are told. From version 9 a member of a consumer group may say who it is, and is refused in another epoch
+than its own (KIP-848). Without transactions, every offset is stable, so require_stable (KIP-447) changes nothing.
 """
 
 from __future__ import annotations
@@ -29,15 +29,19 @@ async def handle(context: Context, request: Any) -> Body:
     if context.version < BATCHED_SINCE_VERSION:
         return await _one(context, request.group_id, request.topics)
     rows = [
-        {"group_id": asked.group_id, **await _one(context, asked.group_id, asked.topics)} for asked in request.groups
+        {
+            "group_id": asked.group_id,
+            **await _one(context, asked.group_id, asked.topics, asked.member_id, asked.member_epoch),
+        }
+        for asked in request.groups
     ]
     return {"groups": rows}
 
 
-async def _one(context: Context, group: str, topics: Any) -> Body:
+async def _one(context: Context, group: str, topics: Any, member_id: str | None = None, epoch: int = -1) -> Body:
     try:
         check_allowed(context, group)
-        offsets = await context.node.groups.offsets(group)
+        offsets = await context.node.groups.offsets(group, member_id, epoch)
     except Refusal as refusal:
         return _refused(context.version, topics, refusal.code)
     if topics is None:

@@ -1,7 +1,7 @@
 """DescribeGroups (key 15).
 
-Versions 0–6. A group that does not exist is "Dead", with GROUP_ID_NOT_FOUND from version 6 (KIP-1043). The protocol and
-what members subscribed to are told while the group is stable.
+Versions 0–6. A group that does not exist, or is no classic one, is "Dead", with GROUP_ID_NOT_FOUND from version 6
+(KIP-1043). The protocol and what members subscribed to are told while the group is stable.
 """
 
 from __future__ import annotations
@@ -30,20 +30,14 @@ async def handle(context: Context, request: Any) -> Body:
 async def _one(context: Context, group: str) -> Body:
     try:
         check_allowed(context, group)
-        description = await context.node.groups.describe(group)
+        return _row(await context.node.groups.describe(group))
     except Refusal as refusal:
-        return {"group_id": group, "error_code": refusal.code, "error_message": refusal.message}
-    if description is not None:
-        return _row(description)
+        refused = {"group_id": group, "error_code": refusal.code, "error_message": refusal.message}
+    if refused["error_code"] is not ErrorCode.GROUP_ID_NOT_FOUND:
+        return refused
     if context.version < NOT_FOUND_SINCE_VERSION:
         return {"group_id": group, "group_state": "Dead"}
-    message = f"Group {group} not found."
-    return {
-        "group_id": group,
-        "group_state": "Dead",
-        "error_code": ErrorCode.GROUP_ID_NOT_FOUND,
-        "error_message": message,
-    }
+    return {**refused, "group_state": "Dead"}
 
 
 def _row(description: GroupDescription) -> Body:

@@ -1,6 +1,6 @@
 """ListGroups (key 16).
 
-Versions 0–5: all groups, or those in some states (KIP-518) or of some types (KIP-848); every group is classic so far.
+Versions 0–5: all groups, or those in some states (KIP-518) or of some types (KIP-848): classic, consumer.
 """
 
 from __future__ import annotations
@@ -11,15 +11,10 @@ from runnel.broker.router import Access, Api, Body, Context
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import Refusal
 
-CLASSIC = "classic"
-
 
 async def handle(context: Context, request: Any) -> Body:
-    types = {name.lower() for name in request.types_filter}
-    if types and CLASSIC not in types:
-        return {"groups": []}
     try:
-        listing = await context.node.groups.listing(request.states_filter)
+        listing = await context.node.groups.listing(request.states_filter, request.types_filter)
     except Refusal as refusal:
         return {"error_code": refusal.code, "groups": []}
     rows = [
@@ -27,7 +22,7 @@ async def handle(context: Context, request: Any) -> Body:
             "group_id": row.group_id,
             "protocol_type": row.protocol_type,
             "group_state": row.state,
-            "group_type": CLASSIC,
+            "group_type": row.group_type,
         }
         for row in listing
         if row.group_id not in context.denied

@@ -7,9 +7,11 @@ words say so.
 
 from runnel.core.configs.definitions import (
     LONG_MAX,
+    Choices,
     ConfigDefinition,
     ConfigType,
     ConfigValue,
+    ListOf,
     Range,
     Validator,
 )
@@ -256,6 +258,102 @@ _GROUPS = (
     ),
 )
 
+_CONSUMER_GROUPS = (
+    _fixed(
+        "group.consumer.session.timeout.ms",
+        ConfigType.INT,
+        45_000,
+        "How long a member of a consumer group (KIP-848) may be silent before it is taken for lost.",
+        Range(1),
+    ),
+    _fixed(
+        "group.consumer.min.session.timeout.ms",
+        ConfigType.INT,
+        45_000,
+        "The least that a group may have as consumer.session.timeout.ms.",
+        Range(1),
+    ),
+    _fixed(
+        "group.consumer.max.session.timeout.ms",
+        ConfigType.INT,
+        60_000,
+        "The most that a group may have as consumer.session.timeout.ms.",
+        Range(1),
+    ),
+    _fixed(
+        "group.consumer.heartbeat.interval.ms",
+        ConfigType.INT,
+        5_000,
+        "How often the members of a consumer group are told to send a heartbeat.",
+        Range(1),
+    ),
+    _fixed(
+        "group.consumer.min.heartbeat.interval.ms",
+        ConfigType.INT,
+        5_000,
+        "The least that a group may have as consumer.heartbeat.interval.ms.",
+        Range(1),
+    ),
+    _fixed(
+        "group.consumer.max.heartbeat.interval.ms",
+        ConfigType.INT,
+        15_000,
+        "The most that a group may have as consumer.heartbeat.interval.ms.",
+        Range(1),
+    ),
+    ConfigDefinition(
+        "group.consumer.assignment.interval.ms",
+        ConfigType.INT,
+        0,
+        "How long a consumer group waits at least between two assignments. Kafka's default is 1 s; on one broker a new "
+        "member gets its partitions at once.",
+        Range(0),
+    ),
+    _fixed(
+        "group.consumer.min.assignment.interval.ms",
+        ConfigType.INT,
+        0,
+        "The least that a group may have as consumer.assignment.interval.ms.",
+        Range(0),
+    ),
+    _fixed(
+        "group.consumer.max.assignment.interval.ms",
+        ConfigType.INT,
+        15_000,
+        "The most that a group may have as consumer.assignment.interval.ms.",
+        Range(0),
+    ),
+    _fixed(
+        "group.consumer.max.size",
+        ConfigType.INT,
+        2**31 - 1,
+        "How many members one consumer group may have.",
+        Range(1),
+    ),
+    _fixed(
+        "group.consumer.assignors",
+        ConfigType.LIST,
+        ("uniform", "range"),
+        "The assignors that members of consumer groups may ask for; the first is the default. Empty: both.",
+        ListOf(("uniform", "range")),
+    ),
+    _fixed(
+        "group.consumer.migration.policy",
+        ConfigType.STRING,
+        "bidirectional",
+        "Whether a group with members may go over to the consumer protocol (upgrade), back to the classic one "
+        "(downgrade), both (bidirectional), or neither (disabled). Empty groups always may.",
+        Choices(("bidirectional", "upgrade", "downgrade", "disabled")),
+    ),
+    _fixed(
+        "group.consumer.regex.refresh.interval.ms",
+        ConfigType.INT,
+        600_000,
+        "How long the topics that a subscribed expression matched are relied on while no topic comes or goes.",
+        Range(10_000),
+    ),
+)
+
 _RETENTION = Range(1, None, ((-1, "for no limit"),))
 
 _LOGS = (
@@ -352,5 +450,5 @@ FAMILIES: dict[str, tuple[tuple[str, int], ...]] = {
 
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
     definition.name: definition
-    for definition in (*_IDENTITY, *_DOOR, *_QUOTAS, *_TOPICS, *_GROUPS, *_LOGS, *_behind_topics())
+    for definition in (*_IDENTITY, *_DOOR, *_QUOTAS, *_TOPICS, *_GROUPS, *_CONSUMER_GROUPS, *_LOGS, *_behind_topics())
 }

@@ -51,6 +51,7 @@ _NUMBERS = (
         0,
         15_000,
         "How long a consumer group waits at least between two assignments.",
+        effective=True,
     ),
     _Number(
         "share.session.timeout.ms",

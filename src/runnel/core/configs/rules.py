@@ -84,6 +84,19 @@ def check_static_configs(settings: Mapping[str, str]) -> None:
     """ConfigInvalid where a broker may not start with these settings."""
     for name, text in settings.items():
         parse(_known(BROKER_CONFIGS, name, "setting"), text)
+    _check_consumer_groups(BrokerConfigView(settings))
+
+
+def _check_consumer_groups(broker: BrokerConfigView) -> None:
+    """The defaults of consumer groups lie within the limits that are set for single groups, as Kafka demands."""
+    for rest in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+        least, value, most = (broker[f"group.consumer.{part}{rest}"] for part in ("min.", "", "max."))
+        if not least <= value <= most:
+            raise ConfigInvalid(f"group.consumer.{rest} is {value}; its limits are set to {least} and {most}")
+    session_ms, beat_ms = broker["group.consumer.session.timeout.ms"], broker["group.consumer.heartbeat.interval.ms"]
+    if session_ms <= beat_ms:
+        message = f"group.consumer.session.timeout.ms ({session_ms}) must be more than"
+        raise ConfigInvalid(f"{message} group.consumer.heartbeat.interval.ms ({beat_ms})")
 
 
 class _Rule(NamedTuple):

@@ -1,10 +1,19 @@
-"""Consumer groups of the classic protocol as a state machine on a replayed log, and their committed offsets.
+"""Groups of consumers as a state machine on a replayed log, and their committed offsets.
 
-Owns who is a member of which group, the rounds of its rebalances, and what was committed. In: joins, syncs,
-heartbeats, commits, with the time and new member ids as arguments (`machine`). Out: a `Turn`: records to log, a reply,
-answers to parked requests. Records have Kafka's own encoding (`records`). Imports `runnel.wire` only.
+Owns who is a member of which group, who reads which partition, and what was committed. In: joins, heartbeats, commits
+and the like, with the time, new member ids and the cluster as arguments (`machine`). Out: a `Turn`: records to log, a
+reply, answers to parked requests. `classic` and `consumer` are the two protocols, `migration` the ways between them,
+`assignors` who gets what in consumer groups, `offsets` what was committed, `records` Kafka's own encoding of it all.
+Imports `runnel.wire` only.
 """
 
+from runnel.core.groups.consumer.values import (
+    ConsumerGroupDescription,
+    DescribedConsumer,
+    Heartbeat,
+    HeartbeatReply,
+    Resolution,
+)
 from runnel.core.groups.machine import GroupMachine
 from runnel.core.groups.records import (
     GroupRecord,
@@ -16,7 +25,9 @@ from runnel.core.groups.records import (
     encode_record,
 )
 from runnel.core.groups.values import (
+    ClusterView,
     Commit,
+    ConsumerLimits,
     GroupDescription,
     GroupLimits,
     GroupListing,
@@ -24,6 +35,7 @@ from runnel.core.groups.values import (
     JoinReply,
     LeaveReply,
     Leaving,
+    MigrationPolicy,
     NewOffset,
     Offsets,
     Sync,
@@ -32,7 +44,11 @@ from runnel.core.groups.values import (
 )
 
 __all__ = [
+    "ClusterView",
     "Commit",
+    "ConsumerGroupDescription",
+    "ConsumerLimits",
+    "DescribedConsumer",
     "GroupDescription",
     "GroupLimits",
     "GroupListing",
@@ -40,14 +56,18 @@ __all__ = [
     "GroupRecord",
     "GroupRemoved",
     "GroupSaved",
+    "Heartbeat",
+    "HeartbeatReply",
     "Join",
     "JoinReply",
     "LeaveReply",
     "Leaving",
+    "MigrationPolicy",
     "NewOffset",
     "OffsetCommitted",
     "OffsetRemoved",
     "Offsets",
+    "Resolution",
     "Sync",
     "SyncReply",
     "Turn",

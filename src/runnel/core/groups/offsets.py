@@ -1,14 +1,19 @@
-"""Committed offsets of groups: who may commit, what is remembered, when it is forgotten."""
+"""Committed offsets of groups: what is remembered, what may be deleted, when it is forgotten.
 
-from collections.abc import Iterable, Iterator, Sequence
+Offsets belong to a group id, whatever the protocol of the group: they stay when that changes.
+"""
 
-from runnel.core.groups.group import Group, GroupState, Member
+from collections.abc import Iterator, Sequence
+
+from runnel.core.groups.classic.group import ClassicGroup, GroupState, Member
+from runnel.core.groups.consumer.group import ConsumerGroup
 from runnel.core.groups.records import GroupRecord, GroupRemoved, OffsetCommitted, OffsetRemoved
-from runnel.core.groups.values import CONSUMER, Commit, GroupLimits, NewOffset, Turn
+from runnel.core.groups.store import Group, GroupStore
+from runnel.core.groups.values import CONSUMER, Commit, GroupLimits, NewOffset, Offsets, Turn
 from runnel.wire.errors import ErrorCode, Refusal
 
 
-def check_commit(group: Group, commit: Commit) -> Member | None:
+def check_classic_commit(group: ClassicGroup, commit: Commit) -> Member | None:
     """The committing member, or None for a consumer that manages its partitions itself (only in an empty group)."""
     if group.state is GroupState.DEAD:
         raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -50,44 +55,56 @@ def _commit_one(
     return ErrorCode.NONE
 
 
-def delete_offsets(group: Group, wanted: Sequence[tuple[str, int]], turn: Turn) -> list[ErrorCode]:
+def delete_offsets(group: Group, offsets: Offsets, wanted: Sequence[tuple[str, int]], turn: Turn) -> list[ErrorCode]:
     """One code per partition; topics that living consumers read are refused (KIP-496)."""
-    if group.state is GroupState.DEAD:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
-        raise Refusal(ErrorCode.NON_EMPTY_GROUP, "the group has members")
+    if isinstance(group, ClassicGroup):
+        if group.state is GroupState.DEAD:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        if not group.is_empty and group.protocol_type != CONSUMER:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP, "the group has members")
     codes = []
     for topic, partition in wanted:
         if group.is_subscribed(topic):
             codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
             continue
-        if (topic, partition) in group.offsets:
+        if (topic, partition) in offsets:
             turn.records.append(OffsetRemoved(group.group_id, topic, partition))
         codes.append(ErrorCode.NONE)
     return codes
 
 
-def removal_records(group: Group) -> Iterator[GroupRecord]:
-    """What deletes a group: a tombstone for each offset and one for the group."""
-    for topic, partition in group.offsets:
+def removal_records(group: Group, offsets: Offsets) -> Iterator[GroupRecord]:
+    """What deletes a group: a tombstone for each offset, and those of the group."""
+    for topic, partition in offsets:
         yield OffsetRemoved(group.group_id, topic, partition)
-    yield GroupRemoved(group.group_id)
+    if isinstance(group, ConsumerGroup):
+        yield from group.removal_records()
+    else:
+        yield GroupRemoved(group.group_id)
 
 
-def expire(groups: Iterable[Group], limits: GroupLimits, turn: Turn, now_ms: int) -> None:
+def expire(store: GroupStore, turn: Turn, now_ms: int) -> None:
     """Offsets past their retention, and then empty groups that have none (KIP-211)."""
-    for group in groups:
-        expired = [offset for offset in group.offsets.values() if _is_expired(group, offset, limits, now_ms)]
-        turn.records += (OffsetRemoved(o.group_id, o.topic, o.partition) for o in expired)
-        if group.state is GroupState.EMPTY and not group.pending and len(expired) == len(group.offsets):
-            turn.records.append(GroupRemoved(group.group_id))
+    for group in store.groups.values():
+        offsets = store.offsets_of(group.group_id)
+        expired = {
+            place: offset for place, offset in offsets.items() if _is_expired(group, offset, store.limits, now_ms)
+        }
+        is_pending = isinstance(group, ClassicGroup) and bool(group.pending)
+        if group.is_empty and not is_pending and len(expired) == len(offsets):
+            turn.records += removal_records(group, expired)
+        else:
+            turn.records += (OffsetRemoved(o.group_id, o.topic, o.partition) for o in expired.values())
 
 
 def _is_expired(group: Group, offset: OffsetCommitted, limits: GroupLimits, now_ms: int) -> bool:
     if offset.expire_ms >= 0:
         return now_ms >= offset.expire_ms
     since_ms = offset.commit_ms
-    if group.protocol_type is None:
+    if isinstance(group, ConsumerGroup):
+        if group.is_subscribed(offset.topic):
+            return False
+    elif group.protocol_type is None:
         pass  # never had members: each offset lives by its own age
     elif group.state is GroupState.EMPTY:
         since_ms = max(since_ms, group.state_ms)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from runnel.core.groups.records import GroupRecord, OffsetCommitted
@@ -12,6 +13,46 @@ from runnel.wire.types import ZERO_UUID
 UNKNOWN_MEMBER = ""
 UNKNOWN_GENERATION = -1
 CONSUMER = "consumer"
+CLASSIC = "classic"
+
+NAME_CHARACTERS_MAX = 8000
+"""Names go into records whose strings hold 32 767 bytes; a member id is a client id and 37 characters."""
+
+
+class MigrationPolicy(Enum):
+    """`group.consumer.migration.policy`: whether groups with members may change their protocol."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def downgrades(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLimits:
+    """The settings of consumer groups (`group.consumer.*`), with Kafka's defaults but for the assignment interval."""
+
+    session_timeout_ms: int = 45_000
+    session_timeout_ms_min: int = 45_000
+    session_timeout_ms_max: int = 60_000
+    heartbeat_interval_ms: int = 5_000
+    heartbeat_interval_ms_min: int = 5_000
+    heartbeat_interval_ms_max: int = 15_000
+    assignment_interval_ms: int = 0
+    assignment_interval_ms_min: int = 0
+    assignment_interval_ms_max: int = 15_000
+    members_max: int = 2**31 - 1
+    assignors: tuple[str, ...] = ("uniform", "range")
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    regex_refresh_interval_ms: int = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +66,27 @@ class GroupLimits:
     offset_metadata_bytes_max: int = 4096
     offset_retention_ms: int = 7 * 24 * 3_600_000
     expiry_interval_ms: int = 600_000
+    consumer: ConsumerLimits = ConsumerLimits()
+
+
+class Topic(Protocol):
+    @property
+    def topic_id(self) -> UUID: ...
+    @property
+    def partitions(self) -> Sequence[object]: ...
+
+
+class ClusterView(NamedTuple):
+    """What the coordinator sees of the cluster: topics by name, names by id, dynamic configs by group. A change comes
+    as a new value; `version` orders them."""
+
+    topics: Mapping[str, Topic]
+    names: Mapping[UUID, str]
+    group_configs: Mapping[str, Mapping[str, str]]
+    version: int = 0
+
+
+NO_CLUSTER = ClusterView({}, {}, {})
 
 
 class Join(NamedTuple):
@@ -92,7 +154,8 @@ class NewOffset(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """`retention_ms` -1: that of the broker."""
+    """`generation` is a member epoch in consumer groups. `retention_ms` -1: that of the broker. `knows_epochs`:
+    OffsetCommit 9 and later, which members of consumer groups need."""
 
     group_id: str
     generation: int
@@ -100,6 +163,7 @@ class Commit(NamedTuple):
     instance_id: str | None
     offsets: Sequence[NewOffset]
     retention_ms: int = -1
+    knows_epochs: bool = True
 
 
 class DescribedMember(NamedTuple):
@@ -123,6 +187,7 @@ class GroupListing(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
+    group_type: str
 
 
 @dataclass(slots=True)
@@ -134,7 +199,7 @@ class Turn:
     """
 
     records: list[GroupRecord] = field(default_factory=list)
-    answers: list[tuple[Any, JoinReply | SyncReply]] = field(default_factory=list)
+    answers: list[tuple[Any, Any]] = field(default_factory=list)
     reply: Any = None
 
 

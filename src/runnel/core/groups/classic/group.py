@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from runnel.core.groups.embedded import subscribed_topics
 from runnel.core.groups.records import GroupSaved, SavedMember
-from runnel.core.groups.subscriptions import subscribed_topics
-from runnel.core.groups.values import CONSUMER, Join, Offsets
+from runnel.core.groups.values import CONSUMER, Join
 from runnel.wire.errors import ErrorCode, Refusal
 
 
@@ -36,8 +36,6 @@ class Member:
     is_new: bool = True
     join_token: Any = None
     sync_token: Any = None
-    deadline_ms: int = 0
-    scheduled_ms: int = -1
 
     @property
     def is_awaiting(self) -> bool:
@@ -54,7 +52,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Group:
+class ClassicGroup:
     group_id: str
     state_ms: int
     state: GroupState = GroupState.EMPTY
@@ -64,19 +62,20 @@ class Group:
     leader: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    pending: dict[str, int] = field(default_factory=dict)
-    """Member ids that were given out and have not come back (KIP-394), with the time at which each is forgotten."""
+    pending: set[str] = field(default_factory=set)
+    """Member ids that were given out and have not come back (KIP-394)."""
     unsynced: set[str] = field(default_factory=set)
-    offsets: Offsets = field(default_factory=dict)
     is_first_rebalance: bool = False
     members_added: bool = False
-    join_deadline_ms: int = -1
     join_remaining_ms: int = 0
-    sync_deadline_ms: int = -1
 
     def become(self, state: GroupState, now_ms: int) -> None:
         self.state = state
         self.state_ms = now_ms
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -95,7 +94,7 @@ class Group:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
-        self.pending.pop(member.member_id, None)
+        self.pending.discard(member.member_id)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if self.leader is None:
@@ -199,7 +198,7 @@ class Group:
         return GroupSaved(self.group_id, type_name, self.generation, self.protocol, self.leader, self.state_ms, members)
 
     def restore(self, saved: GroupSaved) -> None:
-        """Be as a generation was saved; offsets stay."""
+        """Be as a generation was saved."""
         self.protocol_type = saved.protocol_type or None
         self.generation = saved.generation
         self.protocol = saved.protocol

@@ -2,14 +2,19 @@
 
 from typing import Any
 
+from runnel.core.groups.classic.group import ClassicGroup, GroupState, Member, new_member
+from runnel.core.groups.classic.rebalancing import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancing, member_rows
 from runnel.core.groups.deadlines import Due
-from runnel.core.groups.group import Group, GroupState, Member, new_member
-from runnel.core.groups.rebalancing import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancing, member_rows
-from runnel.core.groups.values import UNKNOWN_MEMBER, GroupLimits, Join, JoinReply, SyncReply, Turn
+from runnel.core.groups.values import (
+    NAME_CHARACTERS_MAX,
+    UNKNOWN_MEMBER,
+    GroupLimits,
+    Join,
+    JoinReply,
+    SyncReply,
+    Turn,
+)
 from runnel.wire.errors import ErrorCode, Refusal
-
-NAME_CHARACTERS_MAX = 8000
-"""Names go into records whose strings hold 32 767 bytes; a member id is a client id and 37 characters."""
 
 
 def check_join(join: Join, limits: GroupLimits) -> None:
@@ -33,7 +38,7 @@ class Joining:
     def __init__(self, rebalancing: Rebalancing) -> None:
         self._rebalancing = rebalancing
 
-    def join(self, group: Group, join: Join, token: Any, turn: Turn, now_ms: int) -> JoinReply | None:
+    def join(self, group: ClassicGroup, join: Join, token: Any, turn: Turn, now_ms: int) -> JoinReply | None:
         """The reply, or None where the request waits under its token. Refusal for a client's mistake."""
         if not self._has_room(group, join.member_id):
             self._rebalancing.drop(group, [join.member_id] if join.member_id in group.members else [], turn, now_ms)
@@ -50,7 +55,7 @@ class Joining:
         member = group.check_member(join.member_id, join.instance_id)
         return self._join_again(group, member, join, token, turn, now_ms)
 
-    def _has_room(self, group: Group, member_id: str) -> bool:
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         members_max = self._rebalancing.limits.members_max
         if group.state in (GroupState.EMPTY, GroupState.DEAD):
             return True
@@ -63,33 +68,33 @@ class Joining:
 
     # --- members without an id --------------------------------------------------------------------------------
 
-    def _join_new(self, group: Group, join: Join, token: Any, turn: Turn, now_ms: int) -> JoinReply | None:
+    def _join_new(self, group: ClassicGroup, join: Join, token: Any, turn: Turn, now_ms: int) -> JoinReply | None:
         if join.instance_id is not None and join.instance_id in group.static_members:
             return self._replace_static(group, join, join.instance_id, token, turn, now_ms)
         if join.instance_id is None and join.member_id_required:
-            group.pending[join.new_member_id] = now_ms + join.session_timeout_ms
-            deadlines = self._rebalancing.deadlines
-            deadlines.add(now_ms + join.session_timeout_ms, Due.PENDING, group.group_id, join.new_member_id)
+            group.pending.add(join.new_member_id)
+            at_ms = now_ms + join.session_timeout_ms
+            self._rebalancing.deadlines.set(Due.PENDING, group.group_id, join.new_member_id, at_ms)
             return JoinReply(ErrorCode.MEMBER_ID_REQUIRED, join.new_member_id)
         self._add(group, join, join.new_member_id, token, turn, now_ms)
         return None
 
-    def _add(self, group: Group, join: Join, member_id: str, token: Any, turn: Turn, now_ms: int) -> None:
+    def _add(self, group: ClassicGroup, join: Join, member_id: str, token: Any, turn: Turn, now_ms: int) -> None:
         member = new_member(join, member_id, token)
         group.members_added = group.members_added or group.state is GroupState.PREPARING
         group.add(member, join.protocol_type)
-        self._rebalancing.deadlines.session(group, member, now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
+        at_ms = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
+        self._rebalancing.deadlines.set(Due.SESSION, group.group_id, member_id, at_ms)
         self._rebalancing.rebalance(group, turn, now_ms)
 
     def _replace_static(
-        self, group: Group, join: Join, instance_id: str, token: Any, turn: Turn, now_ms: int
+        self, group: ClassicGroup, join: Join, instance_id: str, token: Any, turn: Turn, now_ms: int
     ) -> JoinReply | None:
         """An instance is back after a restart: its old id is fenced, and a stable group need not rebalance."""
         rebalancing, leader_before = self._rebalancing, group.leader
         member = group.rename_static(instance_id, join.new_member_id)
         rebalancing.answer_join(member, JoinReply(ErrorCode.FENCED_INSTANCE_ID), turn)
         rebalancing.answer_sync(member, SyncReply(ErrorCode.FENCED_INSTANCE_ID), turn)
-        member.scheduled_ms = -1  # what was scheduled knows the old id
         self._update(group, member, join, now_ms)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
             turn.records.append(group.saved())
@@ -101,7 +106,7 @@ class Joining:
             rebalancing.rebalance(group, turn, now_ms)
         return None
 
-    def _update(self, group: Group, member: Member, join: Join, now_ms: int) -> None:
+    def _update(self, group: ClassicGroup, member: Member, join: Join, now_ms: int) -> None:
         member.protocols = tuple(join.protocols)
         member.session_timeout_ms = join.session_timeout_ms
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
@@ -111,7 +116,7 @@ class Joining:
     # --- members with an id -----------------------------------------------------------------------------------
 
     def _join_again(
-        self, group: Group, member: Member, join: Join, token: Any, turn: Turn, now_ms: int
+        self, group: ClassicGroup, member: Member, join: Join, token: Any, turn: Turn, now_ms: int
     ) -> JoinReply | None:
         if group.state in (GroupState.EMPTY, GroupState.DEAD):
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -129,7 +134,7 @@ class Joining:
         return None
 
 
-def _same_generation(group: Group, member: Member, skips_assignment: bool, leader_before: str) -> JoinReply:
+def _same_generation(group: ClassicGroup, member: Member, skips_assignment: bool, leader_before: str) -> JoinReply:
     """The reply to a static member that came back. An old client is told the leader's former id, so that it does not
     compute an assignment (KIP-345); a newer one is told to skip it (KIP-814)."""
     leads = member.member_id == group.leader

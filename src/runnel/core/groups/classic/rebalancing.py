@@ -4,8 +4,9 @@ The rules are Kafka's classic coordinator's. Each method changes the group, and 
 logged and which parked requests have their answer.
 """
 
-from runnel.core.groups.deadlines import Deadlines, Due
-from runnel.core.groups.group import Group, GroupState, Member
+from runnel.core.groups.classic.group import ClassicGroup, GroupState, Member
+from runnel.core.groups.deadlines import Due
+from runnel.core.groups.store import GroupStore
 from runnel.core.groups.values import GroupLimits, JoinReply, SyncReply, Turn
 from runnel.wire.errors import ErrorCode
 
@@ -14,11 +15,15 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 class Rebalancing:
-    __slots__ = ("deadlines", "limits")
+    __slots__ = ("_store", "deadlines")
 
-    def __init__(self, limits: GroupLimits) -> None:
-        self.limits = limits
-        self.deadlines = Deadlines()
+    def __init__(self, store: GroupStore) -> None:
+        self._store = store
+        self.deadlines = store.deadlines
+
+    @property
+    def limits(self) -> GroupLimits:
+        return self._store.limits
 
     # --- answering --------------------------------------------------------------------------------------------
 
@@ -40,7 +45,7 @@ class Rebalancing:
         member.join_token = token
 
     @staticmethod
-    def join_reply(group: Group, member: Member) -> JoinReply:
+    def join_reply(group: ClassicGroup, member: Member) -> JoinReply:
         """The current generation as this member may see it: only the leader learns who else is there."""
         is_leader = member.member_id == group.leader
         return JoinReply(
@@ -54,28 +59,28 @@ class Rebalancing:
         )
 
     @staticmethod
-    def sync_reply(group: Group, member: Member) -> SyncReply:
+    def sync_reply(group: ClassicGroup, member: Member) -> SyncReply:
         return SyncReply(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
 
-    def heard_of(self, group: Group, member: Member, now_ms: int) -> None:
-        self.deadlines.session(group, member, now_ms + member.session_timeout_ms)
+    def heard_of(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
+        self.deadlines.set(Due.SESSION, group.group_id, member.member_id, now_ms + member.session_timeout_ms)
 
     # --- a rebalance ------------------------------------------------------------------------------------------
 
-    def rebalance(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def rebalance(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         """Begin one if the group is in no position to be joined, else see whether everybody is there."""
         if group.state in (GroupState.STABLE, GroupState.COMPLETING, GroupState.EMPTY):
             self._prepare(group, turn, now_ms)
         else:
             self.complete_if_all_joined(group, turn, now_ms)
 
-    def _prepare(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def _prepare(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         if group.state is GroupState.COMPLETING:
             self._drop_assignments(group, turn, now_ms)
         group.is_first_rebalance = group.state is GroupState.EMPTY
         group.members_added = False
         group.unsynced.clear()
-        group.sync_deadline_ms = -1
+        self.deadlines.cancel(Due.SYNC, group.group_id)
         group.become(GroupState.PREPARING, now_ms)
         if not group.is_first_rebalance:
             self._wait_for_joins(group, group.rebalance_timeout_ms, now_ms)
@@ -88,23 +93,22 @@ class Rebalancing:
         else:
             self.complete_joins(group, turn, now_ms)
 
-    def _wait_for_joins(self, group: Group, timeout_ms: int, now_ms: int) -> None:
-        group.join_deadline_ms = now_ms + timeout_ms
-        self.deadlines.add(group.join_deadline_ms, Due.JOIN, group.group_id)
+    def _wait_for_joins(self, group: ClassicGroup, timeout_ms: int, now_ms: int) -> None:
+        self.deadlines.set(Due.JOIN, group.group_id, "", now_ms + timeout_ms)
 
-    def _drop_assignments(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def _drop_assignments(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         for member in group.members.values():
             member.assignment = b""
             if member.sync_token is not None:
                 self.answer_sync(member, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS), turn)
                 self.heard_of(group, member, now_ms)
 
-    def complete_if_all_joined(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def complete_if_all_joined(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         waiting_for_more = group.is_first_rebalance  # the initial delay decides then
         if group.state is GroupState.PREPARING and not waiting_for_more and group.all_joined():
             self.complete_joins(group, turn, now_ms)
 
-    def join_time_is_up(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def join_time_is_up(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         delay_ms = min(self.limits.initial_delay_ms, group.join_remaining_ms)
         if group.is_first_rebalance and group.members_added and delay_ms > 0:
             group.members_added = False
@@ -113,7 +117,7 @@ class Rebalancing:
         else:
             self.complete_joins(group, turn, now_ms)
 
-    def complete_joins(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def complete_joins(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         """Whoever has joined makes the next generation; dynamic members that have not are out."""
         absent = [m for m in group.members.values() if m.join_token is None and m.instance_id is None]
         for member in absent:
@@ -122,7 +126,7 @@ class Rebalancing:
             # Only static members are left and none of them is back: wait for another round (KIP-345).
             self._wait_for_joins(group, group.rebalance_timeout_ms, now_ms)
             return
-        group.join_deadline_ms = -1
+        self.deadlines.cancel(Due.JOIN, group.group_id)
         group.is_first_rebalance = False
         group.generation = _following(group.generation)
         if group.members:
@@ -130,13 +134,13 @@ class Rebalancing:
         else:
             self._be_empty(group, turn, now_ms)
 
-    def _be_empty(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def _be_empty(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         group.protocol = None
         group.leader = None
         group.become(GroupState.EMPTY, now_ms)
         turn.records.append(group.saved())
 
-    def _begin_generation(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def _begin_generation(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         group.protocol = group.select_protocol()
         group.become(GroupState.COMPLETING, now_ms)
         for member in group.members.values():
@@ -145,12 +149,10 @@ class Rebalancing:
             self.answer_join(member, self.join_reply(group, member), turn)
             self.heard_of(group, member, now_ms)
             group.unsynced.add(member.member_id)
-        group.sync_deadline_ms = now_ms + group.rebalance_timeout_ms
-        self.deadlines.add(group.sync_deadline_ms, Due.SYNC, group.group_id)
+        self.deadlines.set(Due.SYNC, group.group_id, "", now_ms + group.rebalance_timeout_ms)
 
-    def sync_time_is_up(self, group: Group, turn: Turn, now_ms: int) -> None:
+    def sync_time_is_up(self, group: ClassicGroup, turn: Turn, now_ms: int) -> None:
         """Members that joined and did not ask for their assignment are out, whatever their heartbeats say."""
-        group.sync_deadline_ms = -1
         late = list(group.unsynced)
         group.unsynced.clear()
         for member_id in late:
@@ -158,7 +160,7 @@ class Rebalancing:
         if late:
             self.rebalance(group, turn, now_ms)
 
-    def assign(self, group: Group, assignments: dict[str, bytes], turn: Turn, now_ms: int) -> None:
+    def assign(self, group: ClassicGroup, assignments: dict[str, bytes], turn: Turn, now_ms: int) -> None:
         """The leader has spoken: the generation is logged and everybody who waits gets their part."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
@@ -171,13 +173,13 @@ class Rebalancing:
 
     # --- losing members ---------------------------------------------------------------------------------------
 
-    def _drop(self, group: Group, member_id: str, turn: Turn) -> None:
+    def _drop(self, group: ClassicGroup, member_id: str, turn: Turn) -> None:
         member = group.remove(member_id)
         if member is not None:
             self.answer_join(member, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID), turn)
             self.answer_sync(member, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID), turn)
 
-    def drop(self, group: Group, member_ids: list[str], turn: Turn, now_ms: int) -> None:
+    def drop(self, group: ClassicGroup, member_ids: list[str], turn: Turn, now_ms: int) -> None:
         """These members are gone; the others share their work anew."""
         for member_id in member_ids:
             self._drop(group, member_id, turn)
@@ -185,7 +187,7 @@ class Rebalancing:
             self.rebalance(group, turn, now_ms)
 
 
-def member_rows(group: Group) -> list[tuple[str, str | None, bytes]]:
+def member_rows(group: ClassicGroup) -> list[tuple[str, str | None, bytes]]:
     return [(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()]
 
 
