@@ -1,0 +1,131 @@
+"""Delta tables through delta-rs: no JVM, no catalog. The stamp is Delta's own transaction identifier (`txn`)."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.transaction import AddAction
+
+from runnel.spark.lake.files import DataFile
+from runnel.spark.lake.options import Destination
+from runnel.spark.lake.tables import Maintained, Stamp, Upsert, check_types
+
+
+class DeltaLakeTable:
+    keeps_partition_columns = False
+    folder = ""
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._storage = dict(destination.storage) or None
+
+    @property
+    def root(self) -> str:
+        return self._destination.path.removeprefix("file://")
+
+    def _open(self) -> DeltaTable:
+        return DeltaTable(self._destination.path, storage_options=self._storage)
+
+    def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        if not DeltaTable.is_deltatable(self._destination.path, self._storage):
+            DeltaTable.create(
+                self._destination.path,
+                schema=Schema.from_arrow(schema),
+                partition_by=list(partition_by),
+                mode="ignore",
+                storage_options=self._storage,
+            )
+        table = self._open()
+        lacking = check_types(self._destination, pa.schema(table.schema().to_arrow()), schema)
+        if lacking:
+            table.alter.add_columns(Schema.from_arrow(pa.schema(lacking)).fields)
+
+    def last_batch(self, app_id: str) -> int | None:
+        return self._open().transaction_version(app_id)
+
+    def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
+        table = self._open()
+        table.create_write_transaction(
+            [_action(file) for file in files],
+            "overwrite" if overwrite else "append",
+            table.schema(),
+            partition_by=self.partition_columns(),
+            commit_properties=_stamped(stamp),
+        )
+
+    def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
+        table = self._open()
+        newer = f"s.`{how.order_column}` > t.`{how.order_column}`" if how.order_column else "true"
+        merge = table.merge(
+            rows,
+            predicate=" AND ".join(f"s.`{name}` = t.`{name}`" for name in how.key_columns),
+            source_alias="s",
+            target_alias="t",
+            commit_properties=_stamped(stamp),
+        )
+        columns = {f"`{name}`": f"s.`{name}`" for name in rows.column_names}
+        if how.value_column:
+            gone = f"s.`{how.value_column}` IS NULL"
+            merge = merge.when_matched_delete(f"{gone} AND {newer}")
+            merge = merge.when_matched_update(columns, predicate=f"NOT ({gone}) AND {newer}")
+            merge = merge.when_not_matched_insert(columns, predicate=f"NOT ({gone})")
+        else:
+            merge = merge.when_matched_update(columns, predicate=newer).when_not_matched_insert(columns)
+        merge.execute()
+        if stamp is not None and self.last_batch(stamp.app_id) != stamp.batch_id:
+            self.append([], stamp)  # a merge that changes nothing makes no commit, and so keeps no stamp
+
+    def schema(self) -> pa.Schema:
+        return pa.schema(self._open().schema().to_arrow())
+
+    def partition_columns(self) -> list[str]:
+        return list(self._open().metadata().partition_columns)
+
+    def scan(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        dataset = self._open().to_pyarrow_dataset()
+        yield from dataset.to_batches(columns=list(columns) if columns is not None else None)
+
+    def file_sizes(self) -> list[int]:
+        actions = pa.table(self._open().get_add_actions(flatten=True))
+        return [int(size) for size in actions.column("size_bytes").to_pylist()]
+
+    def compact(self, file_bytes: int) -> Maintained:
+        before = len(self.file_sizes())
+        self._open().optimize.compact(target_size=file_bytes)
+        return Maintained(before, len(self.file_sizes()), 0)
+
+    def expire_rows(self, before_date: str) -> int:
+        day = datetime.date.fromisoformat(before_date)
+        return int(self._open().delete(f"event_date < '{day.isoformat()}'")["num_deleted_rows"] or 0)
+
+    def remove_old_files(self, hours: float) -> int:
+        removed = self._open().vacuum(
+            retention_hours=int(hours), dry_run=False, enforce_retention_duration=False, full=True
+        )
+        return len(removed)
+
+
+def _stamped(stamp: Stamp | None) -> CommitProperties:
+    if stamp is None:
+        return CommitProperties()
+    return CommitProperties(app_transactions=[Transaction(stamp.app_id, stamp.batch_id)])
+
+
+def _action(file: DataFile) -> AddAction:
+    stats: dict[str, Any] = {
+        "numRecords": file.row_count,
+        "minValues": {name: _text(low) for name, low, _, _ in file.ranges},
+        "maxValues": {name: _text(high) for name, _, high, _ in file.ranges},
+        "nullCount": {name: nulls for name, _, _, nulls in file.ranges},
+    }
+    return AddAction(file.path, file.size_bytes, dict(file.partition), int(time.time() * 1000), True, json.dumps(stats))
+
+
+def _text(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value

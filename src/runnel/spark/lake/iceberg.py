@@ -1,0 +1,226 @@
+"""Iceberg tables through pyiceberg: any catalog it knows, by default a SQLite file beside the tables.
+
+The stamp is a table property that is set in the same commit as the rows: it outlives snapshots that expire.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, IsNull, LessThan, Or
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table, Transaction
+
+from runnel.spark.lake.files import DataFile, open_root
+from runnel.spark.lake.options import EVENT_DATE, Destination
+from runnel.spark.lake.tables import Maintained, Stamp, Upsert, check_types
+
+STAMP = "runnel.batch."
+CONFLICTS_MAX = 5
+
+
+class IcebergLakeTable:
+    keeps_partition_columns = True
+    folder = "data"
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._catalog = _catalog(destination)
+
+    @property
+    def root(self) -> str:
+        return str(self._open().location()).removeprefix("file://")
+
+    def _open(self) -> Table:
+        return self._catalog.load_table(self._destination.table)
+
+    def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        try:
+            table = self._open()
+        except NoSuchTableError:
+            self._create(schema, partition_by)
+            return
+        if check_types(self._destination, schema_to_pyarrow(table.schema(), include_field_ids=False), schema):
+            with table.update_schema() as update:
+                update.union_by_name(schema)
+
+    def _create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        self._catalog.create_namespace_if_not_exists(self._destination.table.rsplit(".", 1)[0])
+        table = self._catalog.create_table(self._destination.table, schema=schema)
+        if partition_by:
+            with table.update_spec() as update:
+                for name in partition_by:
+                    update.add_identity(name)
+
+    def last_batch(self, app_id: str) -> int | None:
+        value = self._open().properties.get(STAMP + app_id)
+        return None if value is None else int(value)
+
+    def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
+        table = self._open()
+        base = str(table.location()).rstrip("/")
+        with table.transaction() as transaction:
+            if overwrite:
+                transaction.delete(AlwaysTrue())
+            if files:
+                transaction.add_files([f"{base}/{file.path}" for file in files], check_duplicate_files=False)
+            _stamp(transaction, stamp)
+
+    def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
+        """Delete what the batch knows better, then insert it: one commit of both."""
+        table = self._open()
+        known = _known_orders(table, rows, how)
+        fresh = [order is None or order > known.get(key, order - 1) for key, order in _keys_and_orders(rows, how)]
+        rows = rows.filter(pa.array(fresh, pa.bool_()))
+        replaced = [key for key, _ in _keys_and_orders(rows, how) if key in known]
+        if how.value_column:
+            rows = rows.filter(pc.is_valid(rows.column(how.value_column)))
+        with table.transaction() as transaction:
+            if replaced:
+                transaction.delete(_any_key(replaced, how))
+            if rows.num_rows:
+                transaction.append(rows)
+            _stamp(transaction, stamp)
+
+    def schema(self) -> pa.Schema:
+        return schema_to_pyarrow(self._open().schema(), include_field_ids=False)
+
+    def partition_columns(self) -> list[str]:
+        table = self._open()
+        return [table.schema().find_column_name(field.source_id) or field.name for field in table.spec().fields]
+
+    def scan(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        scan = self._open().scan(selected_fields=tuple(columns) if columns is not None else ("*",))
+        yield from scan.to_arrow_batch_reader()
+
+    def file_sizes(self) -> list[int]:
+        return [task.file.file_size_in_bytes for task in self._open().scan().plan_files()]
+
+    def compact(self, file_bytes: int) -> Maintained:
+        before = len(self.file_sizes())
+        _retried(lambda: self._compact(file_bytes))
+        return Maintained(before, len(self.file_sizes()), 0)
+
+    def _compact(self, file_bytes: int) -> None:
+        """Rewrite each partition that has several small files, as one commit that fails if somebody else wrote."""
+        table = self._open()
+        for partition in _crowded(table, file_bytes):
+            rows = table.scan(row_filter=partition).to_arrow()
+            with table.transaction() as transaction:
+                transaction.overwrite(rows, overwrite_filter=partition)
+            table = self._open()
+
+    def expire_rows(self, before_date: str) -> int:
+        old: BooleanExpression = LessThan(EVENT_DATE, datetime.date.fromisoformat(before_date))  # type: ignore[call-arg, arg-type]
+        rows: int = sum(batch.num_rows for batch in self._open().scan(row_filter=old).to_arrow_batch_reader())
+        if rows:
+            _retried(lambda: self._open().delete(old))
+        return rows
+
+    def remove_old_files(self, hours: float) -> int:
+        """Forget old snapshots, then remove data files that no snapshot names any more."""
+        oldest = datetime.datetime.now() - datetime.timedelta(hours=hours)
+        table = self._open()
+        table.maintenance.expire_snapshots().older_than(oldest).commit()
+        table = self._open()
+        filesystem, base = open_root(self.root)
+        named = _named_files(table)
+        removed = 0
+        selector = pyarrow.fs.FileSelector(f"{base}/{self.folder}", recursive=True, allow_not_found=True)
+        for info in filesystem.get_file_info(selector):
+            is_old = info.mtime is not None and info.mtime.timestamp() < oldest.timestamp()
+            if info.is_file and is_old and info.path not in named:
+                filesystem.delete_file(info.path)
+                removed += 1
+        return removed
+
+
+def _catalog(destination: Destination) -> Catalog:
+    properties = dict(destination.catalog)
+    if not properties:
+        filesystem, base = open_root(destination.path)
+        filesystem.create_dir(base, recursive=True)
+        properties = {"type": "sql", "uri": f"sqlite:///{base}/catalog.db", "warehouse": f"file://{base}"}
+    return load_catalog("runnel", **properties)
+
+
+def _stamp(transaction: Transaction, stamp: Stamp | None) -> None:
+    if stamp is not None:
+        transaction.set_properties({STAMP + stamp.app_id: str(stamp.batch_id)})
+
+
+def _same_key(row: dict[str, Any]) -> BooleanExpression:
+    parts: list[BooleanExpression] = [
+        IsNull(name) if value is None else EqualTo(name, value)  # type: ignore[call-arg, arg-type]
+        for name, value in row.items()
+    ]
+    return parts[0] if len(parts) == 1 else And(*parts)
+
+
+Key: TypeAlias = tuple[Any, ...]
+
+
+def _any_key(keys: Sequence[Key], how: Upsert) -> BooleanExpression:
+    parts = [_same_key(dict(zip(how.key_columns, key, strict=True))) for key in keys]
+    return parts[0] if len(parts) == 1 else Or(*parts)
+
+
+def _keys_and_orders(rows: pa.Table, how: Upsert) -> list[tuple[Key, Any]]:
+    columns = [rows.column(name).to_pylist() for name in how.key_columns]
+    orders = rows.column(how.order_column).to_pylist() if how.order_column else [None] * rows.num_rows
+    return list(zip(zip(*columns, strict=True), orders, strict=True))
+
+
+def _known_orders(table: Table, rows: pa.Table, how: Upsert) -> dict[Key, Any]:
+    """The keys of these rows that the table has, with their order there."""
+    if not rows.num_rows:
+        return {}
+    keys = [key for key, _ in _keys_and_orders(rows, how)]
+    return dict(_keys_and_orders(table.scan(row_filter=_any_key(keys, how)).to_arrow(), how))
+
+
+def _crowded(table: Table, file_bytes: int) -> list[BooleanExpression]:
+    """The partitions with more than one file smaller than half of what a file should be."""
+    fields = table.spec().fields
+    small: dict[tuple[Any, ...], int] = {}
+    for task in table.scan().plan_files():
+        if task.file.file_size_in_bytes < file_bytes // 2:
+            values = tuple(task.file.partition[index] for index in range(len(fields)))
+            small[values] = small.get(values, 0) + 1
+    names = [table.schema().find_column_name(field.source_id) or field.name for field in fields]
+    return [_partition(table, names, values) for values, count in small.items() if count > 1]
+
+
+def _partition(table: Table, names: Sequence[str], values: tuple[Any, ...]) -> BooleanExpression:
+    if not names:
+        return AlwaysTrue()
+    return _same_key({name: _typed(table, name, value) for name, value in zip(names, values, strict=True)})
+
+
+def _typed(table: Table, name: str, value: Any) -> Any:
+    """Partition values of dates are days since 1970 in the manifests, and dates in expressions."""
+    is_date = str(table.schema().find_field(name).field_type) == "date"
+    return datetime.date(1970, 1, 1) + datetime.timedelta(days=value) if is_date and isinstance(value, int) else value
+
+
+def _named_files(table: Table) -> set[str]:
+    files = table.inspect.all_files().column("file_path").to_pylist() if table.current_snapshot() else []
+    return {str(path).removeprefix("file://") for path in files}
+
+
+def _retried(action: Callable[[], None]) -> None:
+    """Maintenance gives way to writers: it starts again from what they left."""
+    for attempt in range(CONFLICTS_MAX):
+        try:
+            action()
+            return
+        except CommitFailedException:
+            if attempt == CONFLICTS_MAX - 1:
+                raise

@@ -1,0 +1,177 @@
+"""Plain Parquet folders, exactly once: a manifest per batch, written before its files become visible.
+
+Layout: `_runnel/commits/<app>/<batch>.json` names the files of a batch; executors write below `_runnel/staged`, which
+readers skip (names with `_` are hidden to Spark and Arrow); a commit writes the manifest, then moves the files. A crash
+in between is finished by the next commit, from the manifest. A reader may see a part of the newest batch, never a row
+twice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from runnel.spark.errors import OptionError
+from runnel.spark.lake.files import DataFile, open_root
+from runnel.spark.lake.options import EVENT_DATE, Destination
+from runnel.spark.lake.tables import Maintained, Stamp, Upsert, check_types
+
+HIDDEN = "_runnel"
+STAGED = f"{HIDDEN}/staged"
+COMMITS = f"{HIDDEN}/commits"
+SCHEMA = f"{HIDDEN}/schema.parquet"
+
+
+class ParquetLakeTable:
+    keeps_partition_columns = False
+    folder = STAGED
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._filesystem, base = open_root(destination.path)
+        self._base = base.rstrip("/")
+
+    @property
+    def root(self) -> str:
+        return self._destination.path.removeprefix("file://")
+
+    def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        self._filesystem.create_dir(f"{self._base}/{COMMITS}", recursive=True)
+        there = self._saved_schema()
+        fields = list(schema) if there is None else [*there, *check_types(self._destination, there, schema)]
+        marked = pa.schema(fields, metadata={"runnel.partition_by": json.dumps(list(partition_by))})
+        if there is None or len(fields) != len(there):
+            self._write_atomic(SCHEMA, _schema_file(marked))
+
+    def last_batch(self, app_id: str) -> int | None:
+        self._finish()
+        batches = [int(name.removesuffix(".json")) for name in self._names(f"{COMMITS}/{_folder(app_id)}")]
+        return max(batches, default=None)
+
+    def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
+        if overwrite:
+            raise OptionError(
+                "a plain Parquet folder cannot be overwritten in one step: delete it, or use Delta or Iceberg"
+            )
+        moves = {file.path: file.path.removeprefix(f"{STAGED}/") for file in files}
+        stamp = stamp or Stamp(f"once-{uuid.uuid4()}", 0)
+        manifest = f"{COMMITS}/{_folder(stamp.app_id)}/{stamp.batch_id}.json"
+        rows = sum(file.row_count for file in files)
+        self._write_atomic(manifest, json.dumps({"rows": rows, "moves": moves}).encode())
+        self._move(moves)
+
+    def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
+        raise OptionError("a plain Parquet folder has no upsert: set tableFormat to delta or iceberg")
+
+    def _finish(self) -> None:
+        """Move what the newest manifests name and a crash left behind. Moving is the last thing that a commit does."""
+        for app in self._names(COMMITS):
+            newest = max((int(name.removesuffix(".json")) for name in self._names(f"{COMMITS}/{app}")), default=None)
+            if newest is not None:
+                with self._filesystem.open_input_stream(f"{self._base}/{COMMITS}/{app}/{newest}.json") as stream:
+                    self._move(json.loads(stream.read())["moves"])
+
+    def _move(self, moves: dict[str, str]) -> None:
+        for source, target in moves.items():
+            if self._exists(source):
+                self._filesystem.create_dir(f"{self._base}/{target}".rsplit("/", 1)[0], recursive=True)
+                self._filesystem.move(f"{self._base}/{source}", f"{self._base}/{target}")
+
+    def schema(self) -> pa.Schema:
+        schema = self._saved_schema()
+        if schema is None:
+            raise OptionError(f"there is no table at {self._destination.path}")
+        return schema.remove_metadata()
+
+    def partition_columns(self) -> list[str]:
+        schema = self._saved_schema()
+        metadata = (schema.metadata if schema is not None else None) or {}
+        return list(json.loads(metadata.get(b"runnel.partition_by", b"[]")))
+
+    def scan(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        self._finish()
+        yield from self._dataset().to_batches(columns=list(columns) if columns is not None else None)
+
+    def _dataset(self) -> pyarrow.dataset.Dataset:
+        schema, by = self.schema(), self.partition_columns()
+        kinds = pyarrow.dataset.partitioning(pa.schema([schema.field(name) for name in by]), flavor="hive")
+        return pyarrow.dataset.dataset(
+            self._base, schema, format="parquet", filesystem=self._filesystem, partitioning=kinds if by else None
+        )
+
+    def file_sizes(self) -> list[int]:
+        return [info.size for info in self._data_files()]
+
+    def compact(self, file_bytes: int) -> Maintained:
+        raise OptionError("a plain Parquet folder cannot be compacted safely while it is read: use Delta or Iceberg")
+
+    def expire_rows(self, before_date: str) -> int:
+        """Whole days only, by their folders: nothing is rewritten."""
+        removed = 0
+        for name in self._names(""):
+            day = name.removeprefix(f"{EVENT_DATE}=")
+            if name != day and day < before_date:
+                files = self._filesystem.get_file_info(pyarrow.fs.FileSelector(f"{self._base}/{name}", recursive=True))
+                paths = [info.path for info in files if info.is_file]
+                removed += sum(pq.read_metadata(path, filesystem=self._filesystem).num_rows for path in paths)
+                self._filesystem.delete_dir(f"{self._base}/{name}")
+        return removed
+
+    def remove_old_files(self, hours: float) -> int:
+        """What writers left staged and never committed."""
+        self._finish()
+        selector = pyarrow.fs.FileSelector(f"{self._base}/{STAGED}", recursive=True, allow_not_found=True)
+        oldest = time.time() - hours * 3600
+        old = [
+            info
+            for info in self._filesystem.get_file_info(selector)
+            if info.is_file and info.mtime is not None and info.mtime.timestamp() < oldest
+        ]
+        for info in old:
+            self._filesystem.delete_file(info.path)
+        return len(old)
+
+    # Files ------------------------------------------------------------------------------------------------------
+
+    def _data_files(self) -> list[pyarrow.fs.FileInfo]:
+        infos = self._filesystem.get_file_info(pyarrow.fs.FileSelector(self._base, recursive=True))
+        return [info for info in infos if info.is_file and f"/{HIDDEN}/" not in info.path]
+
+    def _names(self, folder: str) -> list[str]:
+        selector = pyarrow.fs.FileSelector(f"{self._base}/{folder}".rstrip("/"), allow_not_found=True)
+        return sorted(info.base_name for info in self._filesystem.get_file_info(selector))
+
+    def _exists(self, path: str) -> bool:
+        kind = self._filesystem.get_file_info(f"{self._base}/{path}").type
+        return bool(kind != pyarrow.fs.FileType.NotFound)
+
+    def _saved_schema(self) -> pa.Schema | None:
+        if not self._exists(SCHEMA):
+            return None
+        return pq.read_schema(f"{self._base}/{SCHEMA}", filesystem=self._filesystem)
+
+    def _write_atomic(self, path: str, data: bytes) -> None:
+        target = f"{self._base}/{path}"
+        self._filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
+        scratch = f"{self._base}/{HIDDEN}/{uuid.uuid4()}.tmp"
+        with self._filesystem.open_output_stream(scratch) as stream:
+            stream.write(data)
+        self._filesystem.move(scratch, target)
+
+
+def _folder(app_id: str) -> str:
+    return quote(app_id, safe="")
+
+
+def _schema_file(schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), sink)
+    return bytes(sink.getvalue())

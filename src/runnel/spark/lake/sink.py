@@ -1,0 +1,195 @@
+"""`format("runnel-lake")`: the sink of Spark queries into lake tables, batch and streaming.
+
+In: options and a schema; Arrow batches on the executors. Out: one commit per batch, on the driver. Rows whose error
+column is not null go to the dead-letter table instead: both tables keep the stamp, so that a repeated batch completes
+the one that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from runnel.spark.errors import OptionError
+from runnel.spark.lake.options import Destination, LakeOptions, parse_lake_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from runnel.spark.lake.files import DataFile, FileWriter, Layout
+
+
+class LakeDataSource(DataSource):
+    """Lake tables, as a place to write to. They are read with Spark's own readers, or with anything else."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "runnel-lake"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        options = parse_lake_options(self.options)
+        if (options.app_id is None) != (options.batch_id is None):
+            raise OptionError("exactly-once in a batch write needs both options, appId and batchId (or neither)")
+        return LakeBatchWriter(_prepare(options, schema), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        options = parse_lake_options(self.options)
+        if options.app_id is None:
+            raise OptionError(
+                "say who writes: option 'appId', a name that stays the same when the query restarts and that no other "
+                "query into this table has"
+            )
+        if overwrite:
+            raise OptionError(
+                "output mode complete cannot go into a lake table: use append, or foreachBatch with overwrite"
+            )
+        return LakeStreamWriter(_prepare(options, schema))
+
+
+@dataclass
+class LakeCommit(WriterCommitMessage):
+    """What one task wrote."""
+
+    files: list[DataFile] = field(default_factory=list)
+    dead_files: list[DataFile] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Both tables are there and have the columns: what executors and the commit need to know."""
+
+    options: LakeOptions
+    layout: Layout
+    dead_layout: Layout | None
+
+
+def _prepare(options: LakeOptions, schema: StructType) -> Prepared:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    rows = to_arrow_schema(schema, timezone="UTC")
+    has_errors = options.error_column in rows.names
+    clean = rows.remove(rows.get_field_index(options.error_column)) if has_errors else rows
+    if options.is_upsert:
+        _check_keys(options, clean)
+    layout = _ensured(options, options.destination, clean)
+    return Prepared(options, layout, _ensured(options, options.dead_letters, rows) if has_errors else None)
+
+
+def _ensured(options: LakeOptions, destination: Destination, schema: pa.Schema) -> Layout:
+    from runnel.spark.lake.tables import open_table, table_layout, table_schema
+
+    table = open_table(destination)
+    layout = table_layout(table, options, schema)
+    table.ensure(table_schema(schema, layout), layout.partition_by)
+    return layout._replace(root=table.root)
+
+
+def _check_keys(options: LakeOptions, schema: pa.Schema) -> None:
+    for name in options.key_columns:
+        if name not in schema.names:
+            raise OptionError(f"option 'keyColumns' names '{name}': the rows have {', '.join(schema.names)}")
+
+
+def write_rows(prepared: Prepared, batches: Iterator[pa.RecordBatch]) -> LakeCommit:
+    """On an executor. A task that fails removes what it wrote."""
+    from runnel.spark.lake.files import FileWriter
+
+    good = FileWriter(prepared.layout)
+    dead = FileWriter(prepared.dead_layout) if prepared.dead_layout is not None else None
+    try:
+        for batch in batches:
+            _write_batch(prepared.options.error_column, batch, good, dead)
+        return LakeCommit(good.close(), dead.close() if dead is not None else [])
+    except BaseException:
+        good.discard()
+        if dead is not None:
+            dead.discard()
+        raise
+
+
+def _write_batch(error_column: str, batch: pa.RecordBatch, good: FileWriter, dead: FileWriter | None) -> None:
+    import pyarrow.compute as pc
+
+    if dead is not None:
+        failed = pc.is_valid(batch.column(error_column))
+        if pc.any(failed).as_py():
+            dead.write(batch.filter(failed))
+            batch = batch.filter(pc.invert(failed))
+        batch = batch.drop_columns([error_column])
+    if batch.num_rows:
+        good.write(batch)
+
+
+def commit_rows(prepared: Prepared, messages: list[WriterCommitMessage | None], batch_id: int | None) -> None:
+    """On the driver. Dead letters first: a crash in between repeats the batch, and only the missing half is done."""
+    from runnel.spark.lake.tables import Stamp, Upsert, commit_once, open_table
+
+    options = prepared.options
+    commits = [message for message in messages if isinstance(message, LakeCommit)]
+    stamp = Stamp(options.app_id, batch_id) if options.app_id is not None and batch_id is not None else None
+    dead = [file for message in commits for file in message.dead_files]
+    if prepared.dead_layout is not None and (dead or stamp is not None):
+        commit_once(options.dead_letters, open_table(options.dead_letters), dead, stamp, None)
+    table = open_table(options.destination)
+    names = table.schema().names
+    how = None
+    if options.is_upsert:
+        order = options.order_column if options.order_column in names else None
+        value = options.value_column if options.value_column in names else None
+        how = Upsert(options.key_columns, order, value)
+    commit_once(options.destination, table, [file for message in commits for file in message.files], stamp, how)
+
+
+def remove_rows(prepared: Prepared, messages: list[WriterCommitMessage | None]) -> None:
+    """After a failure: what the tasks that succeeded wrote."""
+    from runnel.spark.lake.files import remove_files
+
+    for message in messages:
+        if isinstance(message, LakeCommit):
+            remove_files(prepared.layout.root, [file.path for file in message.files])
+            if prepared.dead_layout is not None:
+                remove_files(prepared.dead_layout.root, [file.path for file in message.dead_files])
+
+
+class LakeStreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_rows(self._prepared, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        commit_rows(self._prepared, messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        remove_rows(self._prepared, messages)
+
+
+class LakeBatchWriter(DataSourceArrowWriter):
+    def __init__(self, prepared: Prepared, overwrite: bool) -> None:
+        self._prepared = prepared
+        self._overwrite = overwrite
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_rows(self._prepared, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if not self._overwrite:
+            commit_rows(self._prepared, messages, self._prepared.options.batch_id)
+            return
+        from runnel.spark.lake.tables import open_table
+
+        files = [file for message in messages if isinstance(message, LakeCommit) for file in message.files]
+        open_table(self._prepared.options.destination).append(files, None, overwrite=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        remove_rows(self._prepared, messages)

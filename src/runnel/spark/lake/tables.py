@@ -1,0 +1,181 @@
+"""What every lake table can do, whatever its format, and how one is opened.
+
+A commit is stamped with (app id, batch id). `commit_once` is the exactly-once rule, in one place for all formats: the
+batch that was committed last is not committed again, and an older one means that the checkpoint does not belong to the
+table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from runnel.spark.errors import OptionError
+from runnel.spark.lake.files import DataFile, Layout, remove_files
+from runnel.spark.lake.options import EVENT_DATE, Destination, LakeOptions
+
+
+class Stamp(NamedTuple):
+    app_id: str
+    batch_id: int
+
+
+class Upsert(NamedTuple):
+    """Rows replace those with the same keys; a null in `value_column` deletes; of several the largest order wins."""
+
+    key_columns: tuple[str, ...]
+    order_column: str | None
+    value_column: str | None
+
+
+class Maintained(NamedTuple):
+    """What a maintenance job did."""
+
+    files_before: int
+    files_after: int
+    files_removed: int
+
+
+class LakeTable(Protocol):
+    keeps_partition_columns: bool
+    folder: str
+    """Where in the table's root executors write: what is not committed must not be seen by readers of the root."""
+
+    @property
+    def root(self) -> str: ...
+
+    def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        """Make the table, or add the columns that it lacks; OptionError where a column has another type."""
+
+    def last_batch(self, app_id: str) -> int | None: ...
+    def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None: ...
+    def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None: ...
+    def scan(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]: ...
+    def schema(self) -> pa.Schema: ...
+    def partition_columns(self) -> Sequence[str]: ...
+    def file_sizes(self) -> list[int]: ...
+    def compact(self, file_bytes: int) -> Maintained: ...
+    def expire_rows(self, before_date: str) -> int: ...
+    def remove_old_files(self, hours: float) -> int: ...
+
+
+class StaleCheckpoint(RuntimeError):
+    """The query repeats batches that the table has had long ago."""
+
+    def __init__(self, destination: Destination, stamp: Stamp, last: int) -> None:
+        super().__init__(
+            f"{destination.path} already holds batch {last} of app '{stamp.app_id}', and the query now writes batch "
+            f"{stamp.batch_id}: its checkpoint was deleted or belongs to another run. Give the query its old "
+            "checkpoint back, or another appId if it shall load everything again."
+        )
+
+
+def open_table(destination: Destination) -> LakeTable:
+    """The table at this place, which need not exist yet. The libraries of the other formats are not imported."""
+    try:
+        if destination.table_format == "delta":
+            from runnel.spark.lake.delta import DeltaLakeTable
+
+            return DeltaLakeTable(destination)
+        if destination.table_format == "iceberg":
+            from runnel.spark.lake.iceberg import IcebergLakeTable
+
+            return IcebergLakeTable(destination)
+    except ImportError as error:
+        raise OptionError(f"{destination.table_format} tables need the extra: pip install 'runnel[lake]'") from error
+    from runnel.spark.lake.plain_parquet import ParquetLakeTable
+
+    return ParquetLakeTable(destination)
+
+
+def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> Layout:
+    """By event date where there is an event time, unless the options say otherwise; upserts are not partitioned.
+
+    The root is filled in once the table exists.
+    """
+    event_time = options.event_time_column if options.event_time_column in schema.names else None
+    partition_by = options.partition_by
+    if partition_by is None:
+        partition_by = (EVENT_DATE,) if event_time is not None and not options.is_upsert else ()
+    for name in partition_by:
+        if name not in schema.names and not (name == EVENT_DATE and event_time is not None):
+            raise OptionError(f"option 'partitionBy' names '{name}': the rows have {', '.join(schema.names)}")
+    return Layout("", table.folder, partition_by, event_time, table.keeps_partition_columns, options.file_bytes)
+
+
+def table_schema(schema: pa.Schema, layout: Layout) -> pa.Schema:
+    """The columns of the table: those of the rows, and the date that they are laid out by."""
+    if EVENT_DATE in layout.partition_by and EVENT_DATE not in schema.names:
+        return schema.append(pa.field(EVENT_DATE, pa.date32()))
+    return schema
+
+
+def check_types(destination: Destination, there: pa.Schema, given: pa.Schema) -> list[pa.Field]:
+    """The fields that the table lacks; OptionError where one that it has is of another type."""
+    lacking = []
+    for field in given:
+        index = there.get_field_index(field.name)
+        if index < 0:
+            lacking.append(field)
+        elif not _same_type(there.field(index).type, field.type):
+            raise OptionError(
+                f"column '{field.name}' of {destination.path} is {there.field(index).type}, and the query writes "
+                f"{field.type}: cast it, or write to another table"
+            )
+    return lacking
+
+
+def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    """Formats read text and bytes back as other variants of Arrow's types, and times with zone names of their own."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(kind: pa.DataType) -> str:
+    text = str(kind).replace("large_", "").replace("_view", "")
+    for zone in ("Etc/UTC", "+00:00"):
+        text = text.replace(zone, "UTC")
+    return text
+
+
+def commit_once(
+    destination: Destination, table: LakeTable, files: Sequence[DataFile], stamp: Stamp | None, how: Upsert | None
+) -> bool:
+    """Make the files part of the table, unless this batch is in it already; whether it was not."""
+    last = table.last_batch(stamp.app_id) if stamp is not None else None
+    if stamp is not None and last is not None and stamp.batch_id <= last:
+        remove_files(table.root, [file.path for file in files])
+        if stamp.batch_id < last:
+            raise StaleCheckpoint(destination, stamp, last)
+        return False
+    if how is None:
+        table.append(files, stamp)
+    else:
+        upsert_files(table, files, how, stamp)
+    return True
+
+
+def upsert_files(table: LakeTable, files: Sequence[DataFile], how: Upsert, stamp: Stamp | None) -> None:
+    """Merge what the executors wrote. The batch is read back on the driver: upserts are for tables of entities."""
+    import pyarrow.parquet as pq
+
+    from runnel.spark.lake.files import open_root
+
+    filesystem, base = open_root(table.root)
+    paths = [f"{base.rstrip('/')}/{file.path}" for file in files]
+    parts = [pq.read_table(path, filesystem=filesystem, partitioning=None) for path in paths]
+    if parts:
+        table.upsert(latest_by_key(pa.concat_tables(parts, promote_options="default"), how), how, stamp)
+    remove_files(table.root, [file.path for file in files])
+
+
+def latest_by_key(rows: pa.Table, how: Upsert) -> pa.Table:
+    """The last row of each key: by the order column, else as they come."""
+    import pyarrow.compute as pc
+
+    order = rows.column(how.order_column) if how.order_column else pa.array(range(rows.num_rows))
+    numbered = rows.append_column("__row", pa.array(range(rows.num_rows)))
+    ranked = numbered.take(pc.sort_indices(order))
+    last = ranked.group_by(list(how.key_columns), use_threads=False).aggregate([("__row", "last")])
+    return rows.take(last.column("__row_last"))
