@@ -10,13 +10,18 @@ from typing import Any, NamedTuple, TypeVar
 from harness.kafka import running_small_kafka
 from harness.raw import RawConnection
 from runnel.core.metadata import (
+    AlterClientQuotas,
     AlterConfigs,
+    AlterPartitionReassignments,
+    AlterUserScramCredentials,
     Command,
     ConfigResource,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectLeaders,
     IncrementalAlterConfigs,
+    UpdateFeatures,
 )
 
 TIMEOUT_MS = 30_000
@@ -58,9 +63,9 @@ class KafkaBeside:
     def partition_counts_until(self, expected: dict[str, int]) -> dict[str, int]:
         return _until(self._partition_counts, lambda counts: counts == expected)
 
-    def describe(self, resource: ConfigResource) -> dict[str, Any]:
+    def describe(self, resource: ConfigResource, *, documented: bool = False) -> dict[str, Any]:
         wanted = {"resource_type": resource.type, "resource_name": resource.name, "configuration_keys": None}
-        body = {"resources": [wanted], "include_synonyms": True}
+        body = {"resources": [wanted], "include_synonyms": True, "include_documentation": documented}
         (result,) = self._connection.request(32, 4, body).results
         return {row.name: row for row in result.configs}
 
@@ -158,10 +163,85 @@ def _config_answers(reply: Any) -> list[Answer]:
     ]
 
 
+def _alter_quotas(connection: RawConnection, command: AlterClientQuotas) -> list[Answer]:
+    entries = [
+        {
+            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in alteration.entity],
+            "ops": [
+                {"key": change.key, "value": change.value or 0.0, "remove": change.value is None}
+                for change in alteration.changes
+            ],
+        }
+        for alteration in command.alterations
+    ]
+    reply = connection.request(49, 1, {"entries": entries, "validate_only": command.validate_only})
+    return [
+        Answer(tuple(sorted((part.entity_type, part.entity_name) for part in row.entity)), int(row.error_code))
+        for row in reply.entries
+    ]
+
+
+def _alter_credentials(connection: RawConnection, command: AlterUserScramCredentials) -> list[Answer]:
+    body = {
+        "deletions": [{"name": change.user, "mechanism": change.mechanism} for change in command.deletions],
+        "upsertions": [
+            {
+                "name": change.user,
+                "mechanism": change.mechanism,
+                "iterations": change.iterations,
+                "salt": change.salt,
+                "salted_password": change.salted_password,
+            }
+            for change in command.upsertions
+        ],
+    }
+    return [Answer(row.user, int(row.error_code)) for row in connection.request(51, 0, body).results]
+
+
+def _update_features(connection: RawConnection, command: UpdateFeatures) -> list[Answer]:
+    updates = [
+        {"feature": update.feature, "max_version_level": update.level, "upgrade_type": update.upgrade_type}
+        for update in command.updates
+    ]
+    body = {"feature_updates": updates, "timeout": TIMEOUT_MS, "validate_only": command.validate_only}
+    return [Answer(None, int(connection.request(57, 2, body).error_code))]
+
+
+def _elect_leaders(connection: RawConnection, command: ElectLeaders) -> list[Answer]:
+    asked = None
+    if command.partitions is not None:
+        asked = [{"topic": topic, "partitions": [index]} for topic, index in command.partitions]
+    body = {"election_type": command.election_type, "topic_partitions": asked, "timeout": TIMEOUT_MS}
+    return [
+        Answer((topic.topic, row.partition_id), int(row.error_code))
+        for topic in connection.request(43, 2, body).replica_election_results
+        for row in topic.partition_result
+    ]
+
+
+def _reassign(connection: RawConnection, command: AlterPartitionReassignments) -> list[Answer]:
+    topics = [
+        {"name": wanted.topic, "partitions": [{"partition_index": wanted.partition, "replicas": wanted.replicas}]}
+        for wanted in command.reassignments
+    ]
+    allow = command.replication_factor_may_change
+    body = {"topics": topics, "timeout": TIMEOUT_MS, "allow_replication_factor_change": allow}
+    return [
+        Answer((topic.name, row.partition_index), int(row.error_code))
+        for topic in connection.request(45, 1, body).responses
+        for row in topic.partitions
+    ]
+
+
 _SENDERS: dict[type, Callable[[RawConnection, Any], list[Answer]]] = {
     CreateTopics: _create_topics,
     DeleteTopics: _delete_topics,
     CreatePartitions: _create_partitions,
     AlterConfigs: _alter_configs,
     IncrementalAlterConfigs: _change_configs,
+    AlterClientQuotas: _alter_quotas,
+    AlterUserScramCredentials: _alter_credentials,
+    UpdateFeatures: _update_features,
+    ElectLeaders: _elect_leaders,
+    AlterPartitionReassignments: _reassign,
 }

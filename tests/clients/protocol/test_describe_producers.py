@@ -7,6 +7,7 @@ from typing import Any
 
 from clients.protocol.calls import DESCRIBE_PRODUCERS, INIT_PRODUCER_ID, produce
 from harness.batches import encode_batch
+from harness.conditions import wait_until
 from harness.raw import RawConnection
 
 NewTopic = Callable[..., str]
@@ -19,8 +20,13 @@ def describe(raw: RawConnection, topic: str, *partitions: int) -> list[Any]:
 
 
 def new_producer_id(raw: RawConnection) -> int:
+    """Kafka has none to give until it has fetched its first block."""
     body = {"transactional_id": None, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
-    return int(raw.request(INIT_PRODUCER_ID, 4, body).producer_id)
+    asked = wait_until(
+        lambda: next((reply for reply in [raw.request(INIT_PRODUCER_ID, 4, body)] if reply.error_code == 0), None),
+        "a producer id",
+    )
+    return int(asked.producer_id)
 
 
 def test_a_partition_tells_of_its_producers(raw: RawConnection, new_topic: NewTopic) -> None:
