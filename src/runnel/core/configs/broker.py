@@ -354,6 +354,26 @@ _CONSUMER_GROUPS = (
     ),
 )
 
+# Tools that move replicas set these for the time of the move, and unset them afterwards.
+_THROTTLES = tuple(
+    ConfigDefinition(name, ConfigType.LONG, None, documentation, Range(0), effective=False)
+    for name, documentation in (
+        (
+            "leader.replication.throttled.rate",
+            "The most bytes per second that leaders send to the replicas in leader.replication.throttled.replicas.",
+        ),
+        (
+            "follower.replication.throttled.rate",
+            "The most bytes per second that followers fetch for the replicas in "
+            "follower.replication.throttled.replicas.",
+        ),
+        (
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            "The most bytes per second that replicas are moved with from one log directory to another.",
+        ),
+    )
+)
+
 _RETENTION = Range(1, None, ((-1, "for no limit"),))
 
 _LOGS = (
@@ -450,5 +470,15 @@ FAMILIES: dict[str, tuple[tuple[str, int], ...]] = {
 
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
     definition.name: definition
-    for definition in (*_IDENTITY, *_DOOR, *_QUOTAS, *_TOPICS, *_GROUPS, *_CONSUMER_GROUPS, *_LOGS, *_behind_topics())
+    for definition in (
+        *_IDENTITY,
+        *_DOOR,
+        *_QUOTAS,
+        *_TOPICS,
+        *_GROUPS,
+        *_CONSUMER_GROUPS,
+        *_THROTTLES,
+        *_LOGS,
+        *_behind_topics(),
+    )
 }

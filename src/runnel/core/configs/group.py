@@ -47,10 +47,10 @@ _NUMBERS = (
     ),
     _Number(
         "consumer.assignment.interval.ms",
-        1_000,
+        0,
         0,
         15_000,
-        "How long a consumer group waits at least between two assignments.",
+        "How long a consumer group waits at least between two assignments. Kafka's default is 1 s.",
         effective=True,
     ),
     _Number(
