@@ -6,13 +6,15 @@ all members read the same topics, loads differ by one at most, and no fewer part
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from uuid import UUID
 
 from runnel.core.groups.assignors.values import Wish
 from runnel.core.groups.records import Partitions
 
-Place = tuple[UUID, int]
+Place = tuple[int, int]
+"""The number of a topic in their order, and a partition: cheaper to hash and compare than a UUID."""
 
 
 class _Pool:
@@ -27,7 +29,8 @@ class _Pool:
 
 
 def assign_uniformly(wishes: Mapping[str, Wish], counts: Mapping[UUID, int]) -> dict[str, Partitions]:
-    pools = _pools(wishes, counts)
+    topics = sorted({topic_id for wish in wishes.values() for topic_id in wish.topics}, key=lambda topic: topic.int)
+    pools = _pools(topics, wishes, counts)
     loads = dict.fromkeys(sorted(wishes), 0)
     for pool in pools:
         for member_id, held in pool.held.items():
@@ -36,31 +39,32 @@ def assign_uniformly(wishes: Mapping[str, Wish], counts: Mapping[UUID, int]) -> 
         _hand_out(pool, loads)
     while sum(_level(pool, loads) for pool in pools) and len(pools) > 1:
         pass  # what moved in one pool may have made another one uneven; every move lowers the sum of squares
-    return _collect(wishes, pools)
+    return _collect(topics, wishes, pools)
 
 
-def _pools(wishes: Mapping[str, Wish], counts: Mapping[UUID, int]) -> list[_Pool]:
+def _pools(topics: Sequence[UUID], wishes: Mapping[str, Wish], counts: Mapping[UUID, int]) -> list[_Pool]:
     """Most groups are one pool: all members read the same topics."""
-    readers_of: dict[UUID, list[str]] = {}
+    alike: dict[frozenset[UUID], list[str]] = {}
     for member_id in sorted(wishes):
-        for topic_id in wishes[member_id].topics:
-            readers_of.setdefault(topic_id, []).append(member_id)
+        alike.setdefault(wishes[member_id].topics, []).append(member_id)
     by_readers: dict[tuple[str, ...], _Pool] = {}
-    for topic_id in sorted(readers_of, key=lambda topic_id: topic_id.int):
-        readers = tuple(readers_of[topic_id])
-        pool = by_readers.setdefault(readers, _Pool(readers))
-        _keep(pool, topic_id, counts.get(topic_id, 0), wishes)
+    for number, topic_id in enumerate(topics):
+        readers = tuple(sorted(reader for wanted, members in alike.items() if topic_id in wanted for reader in members))
+        if readers not in by_readers:
+            by_readers[readers] = _Pool(readers)
+        _keep(by_readers[readers], number, topic_id, counts.get(topic_id, 0), wishes)
     return list(by_readers.values())
 
 
-def _keep(pool: _Pool, topic_id: UUID, count: int, wishes: Mapping[str, Wish]) -> None:
+def _keep(pool: _Pool, number: int, topic_id: UUID, count: int, wishes: Mapping[str, Wish]) -> None:
     taken = [False] * count
     for member_id in pool.readers:
+        held = pool.held[member_id]
         for index in wishes[member_id].current.get(topic_id, ()):
             if index < count and not taken[index]:
                 taken[index] = True
-                pool.held[member_id].append((topic_id, index))
-    pool.free += ((topic_id, index) for index in range(count) if not taken[index])
+                held.append((number, index))
+    pool.free += ((number, index) for index in range(count) if not taken[index])
 
 
 def _hand_out(pool: _Pool, loads: dict[str, int]) -> None:
@@ -102,13 +106,12 @@ def _level(pool: _Pool, loads: dict[str, int]) -> int:
     return moves
 
 
-def _collect(wishes: Iterable[str], pools: list[_Pool]) -> dict[str, Partitions]:
-    assigned: dict[str, dict[UUID, list[int]]] = {member_id: {} for member_id in wishes}
-    for pool in pools:
-        for member_id, held in pool.held.items():
-            for topic_id, index in held:
-                assigned[member_id].setdefault(topic_id, []).append(index)
-    return {
-        member_id: {topic_id: tuple(sorted(indexes)) for topic_id, indexes in topics.items()}
-        for member_id, topics in assigned.items()
-    }
+def _collect(topics: Sequence[UUID], wishes: Mapping[str, Wish], pools: list[_Pool]) -> dict[str, Partitions]:
+    assigned: dict[str, Partitions] = {}
+    for member_id in wishes:
+        places = sorted(place for pool in pools for place in pool.held.get(member_id, ()))
+        assigned[member_id] = {
+            topics[number]: tuple(index for _, index in group)
+            for number, group in groupby(places, key=lambda place: place[0])
+        }
+    return assigned

@@ -18,7 +18,7 @@ class Draft(ConsumerGroup):
         self.target_epoch, self.target_ms = group.target_epoch, group.target_ms
         self.members, self.current = group.members.copy(), group.current.copy()
         self.targets, self.regexes = group.targets.copy(), group.regexes.copy()
-        self.static_members = group.static_members.copy()
+        self.static_members, self.regex_members = group.static_members.copy(), group.regex_members.copy()
         self.owners = group.owners
         self.topics_seen, self.regexes_seen = group.topics_seen, group.regexes_seen
 

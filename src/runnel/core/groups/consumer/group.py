@@ -43,6 +43,7 @@ class ConsumerGroup:
         "members",
         "metadata_hash",
         "owners",
+        "regex_members",
         "regexes",
         "regexes_seen",
         "static_members",
@@ -63,6 +64,7 @@ class ConsumerGroup:
         self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, RegexSaved] = {}
         self.static_members: dict[str, str] = {}
+        self.regex_members: dict[str, int] = {}
         self.owners: dict[UUID, dict[int, str]] = {}
         self.topics_seen: object = None
         self.regexes_seen: object = None
@@ -105,10 +107,6 @@ class ConsumerGroup:
     def is_subscribed(self, topic: str) -> bool:
         return any(topic in self.wanted_topics(member) for member in self.members.values())
 
-    def is_last_with(self, regex: str, leaving: frozenset[str]) -> bool:
-        """Whether nobody but these members has the expression."""
-        return not any(m.regex == regex for m in self.members.values() if m.member_id not in leaving)
-
     # --- records ----------------------------------------------------------------------------------------------
 
     def removal_records(self) -> Iterator[Removed]:
@@ -141,7 +139,7 @@ class ConsumerGroup:
 
     def _remove(self, record: Removed) -> None:
         if record.key is Key.MEMBER:
-            self._remove_member(record.name)
+            self._unlist(self.members.pop(record.name, None))
         elif record.key is Key.CURRENT:
             self._release(self.current.pop(record.name, None))
         elif record.key is Key.TARGET:
@@ -152,19 +150,23 @@ class ConsumerGroup:
             self.target_epoch, self.target_ms = FIRST_EPOCH, 0
 
     def _set_member(self, member: MemberSaved) -> None:
-        self._forget_instance(self.members.get(member.member_id))
+        self._unlist(self.members.get(member.member_id))
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
+        if member.regex:
+            self.regex_members[member.regex] = self.regex_members.get(member.regex, 0) + 1
 
-    def _remove_member(self, member_id: str) -> None:
-        self._forget_instance(self.members.pop(member_id, None))
-
-    def _forget_instance(self, member: MemberSaved | None) -> None:
-        if member is None or member.instance_id is None:
+    def _unlist(self, member: MemberSaved | None) -> None:
+        """Take a member, as it was, out of what is kept by instance and by expression."""
+        if member is None:
             return
-        if self.static_members.get(member.instance_id) == member.member_id:
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
+        if member.regex:
+            self.regex_members[member.regex] -= 1
+            if not self.regex_members[member.regex]:
+                del self.regex_members[member.regex]
 
     def _set_current(self, record: CurrentSaved) -> None:
         self._release(self.current.get(record.member_id))

@@ -40,7 +40,7 @@ def subscribe(draft: Draft, after: MemberSaved) -> bool:
 
 def forget_regex(draft: Draft, regex: str) -> None:
     """An expression that nobody has any more is forgotten."""
-    if regex in draft.regexes and draft.is_last_with(regex, frozenset()):
+    if regex in draft.regexes and regex not in draft.regex_members:
         draft.log(Removed(Key.REGEX, draft.group_id, regex))
 
 
@@ -48,11 +48,10 @@ def resolve(draft: Draft, resolution: Resolution | None, cluster: ClusterView, n
     """Take over what the expressions of the group match; whether that is new."""
     if resolution is None:
         return False
-    used = {member.regex for member in draft.members.values()}
     changed = False
     for regex, names in resolution.matches.items():
         known = draft.regexes.get(regex)
-        if regex in used and (known is None or set(known.topics) != set(names)):
+        if regex in draft.regex_members and (known is None or set(known.topics) != set(names)):
             draft.log(RegexSaved(draft.group_id, regex, names, cluster.version, now_ms))
             changed = True
     return changed
@@ -70,7 +69,7 @@ def begin_epoch(draft: Draft, cluster: ClusterView, *, changed: bool) -> None:
 
 def stale_regexes(group: ConsumerGroup, cluster: ClusterView, oldest_ms: int) -> list[str]:
     """The expressions that have to be resolved anew: never resolved, before other topics, or before `oldest_ms`."""
-    used = {member.regex for member in group.members.values() if member.regex}
     if group.regexes_seen is not cluster.topics:
-        return list(used)
-    return [regex for regex in used if regex not in group.regexes or group.regexes[regex].at_ms < oldest_ms]
+        return list(group.regex_members)
+    known = group.regexes
+    return [regex for regex in group.regex_members if regex not in known or known[regex].at_ms < oldest_ms]
