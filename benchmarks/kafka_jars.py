@@ -1,7 +1,7 @@
 """Owns where Apache Kafka's jars are: a folder the user names, or a cache that Maven fills once.
 
-In: RUNNEL_KAFKA_LIBS, the pinned `java/pom.xml`. Out: a folder of jars for `java -cp`, or KafkaUnavailable
-with one plain sentence. Standard library only, because the tests import it too.
+In: RUNNEL_KAFKA_LIBS, the pinned `java/pom.xml` and `java/clients-3.9.xml`. Out: a folder of jars for `java -cp`,
+or KafkaUnavailable with one plain sentence. Standard library only, because the tests import it too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 POM = Path(__file__).with_name("java") / "pom.xml"
+CLIENTS_POM = POM.with_name("clients-3.9.xml")
 JAVA_VERSION_MIN = 17  # Kafka 4 brokers and tools do not start on anything older
 FETCH_TIMEOUT_S = 900
 EXIT_UNAVAILABLE = 3
@@ -25,11 +26,11 @@ class KafkaUnavailable(Exception):
     """Apache Kafka cannot be run here; the message says what is missing."""
 
 
-def kafka_version() -> str:
+def kafka_version(pom: Path = POM) -> str:
     """The version that the pom pins."""
-    found = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", POM.read_text())
+    found = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", pom.read_text())
     if found is None:
-        raise KafkaUnavailable(f"{POM.name} does not say kafka.version")
+        raise KafkaUnavailable(f"{pom.name} does not say kafka.version")
     return found.group(1)
 
 
@@ -63,12 +64,22 @@ def kafka_libs(environ: Mapping[str, str] = os.environ, *, fetch: bool = True) -
     named = environ.get("RUNNEL_KAFKA_LIBS")
     if named:
         return _checked(Path(named))
-    libs = cache_dir(environ) / f"kafka-{kafka_version()}" / "libs"
+    return _checked(_cached(POM, cache_dir(environ) / f"kafka-{kafka_version()}" / "libs", fetch=fetch))
+
+
+def client_libs(environ: Mapping[str, str] = os.environ, *, fetch: bool = True) -> Path:
+    """The folder that holds the previous generation of Kafka's Java clients, which Spark's connector uses."""
+    java_executable(environ)
+    folder = cache_dir(environ) / f"kafka-clients-{kafka_version(CLIENTS_POM)}"
+    return _cached(CLIENTS_POM, folder / "libs", fetch=fetch)
+
+
+def _cached(pom: Path, libs: Path, *, fetch: bool) -> Path:
     if not libs.is_dir():
         if not fetch:
             raise KafkaUnavailable(f"no Kafka jars in {libs}: run `python -m benchmarks.kafka_jars` once")
-        _fetch(libs)
-    return _checked(libs)
+        _fetch(pom, libs)
+    return libs
 
 
 def _checked(libs: Path) -> Path:
@@ -77,14 +88,14 @@ def _checked(libs: Path) -> Path:
     return libs
 
 
-def _fetch(libs: Path) -> None:
+def _fetch(pom: Path, libs: Path) -> None:
     """Download beside the target and rename, so that a folder that exists is always complete."""
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable("no Maven found: install `mvn`, or name a folder of jars in RUNNEL_KAFKA_LIBS")
     libs.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=libs.parent) as scratch:
-        _run_maven(maven, Path(scratch))
+        _run_maven(maven, pom, Path(scratch))
         try:
             Path(scratch, "libs").rename(libs)
         except OSError:
@@ -93,9 +104,9 @@ def _fetch(libs: Path) -> None:
                 raise
 
 
-def _run_maven(maven: str, scratch: Path) -> None:
+def _run_maven(maven: str, pom: Path, scratch: Path) -> None:
     # Maven writes beside the pom it is given, so it gets a copy.
-    shutil.copy(POM, scratch / "pom.xml")
+    shutil.copy(pom, scratch / "pom.xml")
     command = [maven, "-B", "-q", "-f", str(scratch / "pom.xml"), "dependency:copy-dependencies"]
     command += ["-DincludeScope=runtime", f"-DoutputDirectory={scratch / 'libs'}"]
     try:
@@ -110,6 +121,7 @@ def _run_maven(maven: str, scratch: Path) -> None:
 def main() -> int:
     try:
         print(kafka_libs())
+        print(client_libs())
     except KafkaUnavailable as problem:
         print(problem, file=sys.stderr)
         return EXIT_UNAVAILABLE

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from clients.drivers import Received, Sent, Unsupported
+from clients.drivers import NOT_KAFKAS, Committed, Received, Sent, Unsupported
+from clients.drivers.kafka_python_admin import KafkaPythonAdmin
 from harness.conditions import wait_until
 
 CALL_SECONDS = 60.0
+POLL_MS = 300  # a shorter poll gives up half-way through a rebalance and starts over
+STRATEGIES = {"eager": RangePartitionAssignor, "cooperative": CooperativeStickyAssignor}
 
 
 class KafkaPythonDriver:
     name = "kafka-python"
+    codes_unknown: ClassVar[dict[int, int]] = {}
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
+    @cached_property
+    def admin(self) -> KafkaPythonAdmin:
+        return KafkaPythonAdmin(self.bootstrap)
+
     def produce(self, topic: str, messages: Sequence[Sent], **options: Any) -> list[int]:
         if any(value is None for sent in messages for _, value in sent.headers):
             raise Unsupported("kafka-python refuses null header values before they reach the broker")
-        compression = options.get("compression", "none")
-        producer = KafkaProducer(
-            bootstrap_servers=options.get("bootstrap", self.bootstrap),
-            acks=options.get("acks", "all"),
-            compression_type=None if compression == "none" else compression,
-            enable_idempotence=options.get("idempotent", False),
-            max_request_size=options.get("request_bytes_max", 1_048_576),
-            batch_size=options.get("batch_bytes", 16_384),
-            linger_ms=5,
-            retry_backoff_ms=20,
-            reconnect_backoff_ms=10,
-            delivery_timeout_ms=60_000,
-        )
+        producer = self._producer(options)
         try:
             futures = [self._send(producer, topic, sent) for sent in messages]
             producer.flush(CALL_SECONDS)
@@ -42,6 +41,22 @@ class KafkaPythonDriver:
         finally:
             producer.close(CALL_SECONDS)
         return offsets if options.get("acks") != 0 else []
+
+    def _producer(self, options: dict[str, Any]) -> KafkaProducer:
+        compression = options.get("compression", "none")
+        return KafkaProducer(
+            bootstrap_servers=options.get("bootstrap", self.bootstrap),
+            client_id=options.get("client_id", "kafka-python-driver"),
+            acks=options.get("acks", "all"),
+            compression_type=None if compression == "none" else compression,
+            enable_idempotence=options.get("idempotent", False),
+            max_request_size=options.get("request_bytes_max", 1_048_576),
+            batch_size=options.get("batch_bytes", 16_384),
+            linger_ms=options.get("linger_ms", 5),
+            retry_backoff_ms=20,
+            reconnect_backoff_ms=10,
+            delivery_timeout_ms=60_000,
+        )
 
     def _send(self, producer: KafkaProducer, topic: str, sent: Sent) -> Any:
         return producer.send(
@@ -53,42 +68,60 @@ class KafkaPythonDriver:
             headers=list(sent.headers) or None,
         )
 
-    def _consumer(self) -> KafkaConsumer:
-        return KafkaConsumer(
+    def throttle_ms(self, topic: str, messages: Sequence[Sent], client_id: str) -> float:
+        producer = self._producer({"client_id": client_id, "batch_bytes": 200_000})
+        try:
+            for sent in messages:
+                self._send(producer, topic, sent)
+            producer.flush(CALL_SECONDS)
+            seen = [group["throttle-time-max"] for group in producer.metrics().values() if "throttle-time-max" in group]
+            return float(max(seen))
+        finally:
+            producer.close(CALL_SECONDS)
+
+    def _reader(self, topic: str, settings: Mapping[str, Any]) -> KafkaPythonReader:
+        consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap,
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="none",
             fetch_max_wait_ms=100,
             max_partition_fetch_bytes=8 << 20,
             check_crcs=True,
+            **settings,
         )
+        return KafkaPythonReader(consumer, topic)
+
+    def reader(self, topic: str, partitions: int = 1, *, reset: str = "earliest") -> KafkaPythonReader:
+        made = self._reader(topic, {"group_id": None, "enable_auto_commit": False, "auto_offset_reset": reset})
+        made.assign(range(partitions))
+        return made
+
+    def member(self, group: str, topic: str, **options: Any) -> KafkaPythonReader:
+        settings = {
+            "group_id": group,
+            "group_instance_id": options.get("instance"),
+            "client_id": options.get("client_id", "kafka-python-driver"),
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": options.get("auto_commit", False),
+            "heartbeat_interval_ms": 100,
+            "partition_assignment_strategy": [STRATEGIES[options.get("strategy", "eager")]],
+        }
+        made = self._reader(topic, settings)
+        made.subscribe()
+        return made
 
     def consume(self, topic: str, count: int, *, partition: int = 0, start: int | str = "earliest") -> list[Received]:
-        place = TopicPartition(topic, partition)
+        made = self._reader(topic, {"group_id": None, "enable_auto_commit": False, "auto_offset_reset": "none"})
         found: list[Received] = []
-        consumer = self._consumer()
         try:
-            consumer.assign([place])
-            if start == "earliest":
-                consumer.seek_to_beginning(place)
-            elif start == "latest":
-                consumer.seek_to_end(place)
-            else:
-                consumer.seek(place, start)
-            wait_until(lambda: self._take(consumer, found, count), f"{count} records of {topic}-{partition}")
+            made.assign([partition])
+            made.seek(partition, start)
+            wait_until(lambda: made.take(found, count), f"{count} records of {topic}-{partition}")
         finally:
-            consumer.close()
+            made.close()
         return found
-
-    def _take(self, consumer: KafkaConsumer, found: list[Received], count: int) -> bool:
-        for records in consumer.poll(500, max_records=count - len(found)).values():
-            found.extend(_received(record) for record in records)
-        return len(found) >= count
 
     def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
         place = TopicPartition(topic, partition)
-        consumer = self._consumer()
+        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, group_id=None)
         try:
             return consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
         finally:
@@ -96,7 +129,7 @@ class KafkaPythonDriver:
 
     def offset_for_time(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
         place = TopicPartition(topic, partition)
-        consumer = self._consumer()
+        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, group_id=None)
         try:
             found = consumer.offsets_for_times({place: timestamp_ms})[place]
             return None if found is None else int(found.offset)
@@ -110,6 +143,78 @@ class KafkaPythonDriver:
         finally:
             producer.close(CALL_SECONDS)
 
+    def error_code(self, error: BaseException) -> int:
+        return int(getattr(error, "errno", NOT_KAFKAS))
+
+    def close(self) -> None:
+        if "admin" in self.__dict__:
+            self.admin.close()
+
+
+class KafkaPythonReader(ConsumerRebalanceListener):
+    def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
+        self.rebalances = 0
+        self.revoked: set[int] = set()
+        self._consumer = consumer
+        self._topic = topic
+
+    def assign(self, partitions: Sequence[int]) -> None:
+        self._consumer.assign([self._place(index) for index in partitions])
+
+    def subscribe(self) -> None:
+        # Without this it may join before it knows the topic, assign nothing, and not notice for a long time.
+        self._consumer.partitions_for_topic(self._topic)
+        self._consumer.subscribe([self._topic], listener=self)
+
+    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        self.revoked |= {place.partition for place in revoked}
+
+    def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        self.rebalances += 1
+
+    def _place(self, partition: int) -> TopicPartition:
+        return TopicPartition(self._topic, partition)
+
+    def poll(self) -> list[Received]:
+        return [_received(record) for records in self._consumer.poll(POLL_MS).values() for record in records]
+
+    def take(self, found: list[Received], count: int) -> bool:
+        for records in self._consumer.poll(POLL_MS, max_records=count - len(found)).values():
+            found.extend(_received(record) for record in records)
+        return len(found) >= count
+
+    def assigned(self) -> set[tuple[str, int]]:
+        return {(place.topic, place.partition) for place in self._consumer.assignment()}
+
+    def seek(self, partition: int, place: int | str) -> None:
+        if place == "earliest":
+            self._consumer.seek_to_beginning(self._place(partition))
+        elif place == "latest":
+            self._consumer.seek_to_end(self._place(partition))
+        else:
+            self._consumer.seek(self._place(partition), place)
+
+    def position(self, partition: int) -> int:
+        return int(self._consumer.position(self._place(partition)))
+
+    def pause(self, partition: int) -> None:
+        self._consumer.pause(self._place(partition))
+
+    def resume(self, partition: int) -> None:
+        self._consumer.resume(self._place(partition))
+
+    def commit(self, offsets: Mapping[int, Committed]) -> None:
+        self._consumer.commit(
+            {self._place(index): OffsetAndMetadata(one.offset, one.metadata, -1) for index, one in offsets.items()}
+        )
+
+    def committed(self, partition: int) -> Committed | None:
+        found = self._consumer.committed(self._place(partition), metadata=True)
+        return None if found is None else Committed(found.offset, found.metadata)
+
+    def close(self) -> None:
+        self._consumer.close()
+
 
 def _received(record: Any) -> Received:
     return Received(
@@ -119,6 +224,8 @@ def _received(record: Any) -> Received:
         tuple(record.headers),
         record.timestamp,
         record.timestamp_type == 1,
+        record.topic,
+        record.partition,
     )
 
 

@@ -118,7 +118,10 @@ def _received(line: dict[str, Any]) -> Received:
     flat = line.get("headers", [])
     headers = tuple((flat[i], _bytes(flat[i + 1])) for i in range(0, len(flat), 2))
     append_time = line.get("tstype") == "logappend"
-    return Received(line["offset"], _bytes(line["payload"]), _bytes(line["key"]), headers, line["ts"], append_time)
+    place = (line["topic"], line["partition"])
+    return Received(
+        line["offset"], _bytes(line["payload"]), _bytes(line["key"]), headers, line["ts"], append_time, *place
+    )
 
 
 def _bytes(text: str | None) -> bytes | None:
