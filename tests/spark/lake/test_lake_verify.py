@@ -1,0 +1,124 @@
+"""`runnel lake verify` on a real broker and real tables: equal only if every record is there once, unchanged."""
+
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from tests.spark.lake.test_lake_tables import commit, parse_lake_options
+
+from runnel.cli.main import cli
+from runnel.client.metadata import TopicPartition
+from runnel.spark.lake.options import Destination
+from runnel.spark.lake.verify import Verdict, verify
+from runnel.testing.broker import Broker
+
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+    ]
+)
+NOW = datetime.datetime(2026, 11, 16, tzinfo=datetime.UTC)
+RECORDS = 300
+
+
+@pytest.fixture(scope="module")
+def topic() -> Iterator[tuple[Broker, str]]:
+    from confluent_kafka import Producer
+
+    with Broker() as broker:
+        broker.create_topic("orders", partitions=2)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for number in range(RECORDS):
+            producer.produce("orders", key=_key(number), value=_value(number), partition=number % 2)
+        assert producer.flush(30) == 0
+        yield broker, "orders"
+
+
+def _key(number: int) -> bytes | None:
+    return None if number % 10 == 0 else f"k{number}".encode()
+
+
+def _value(number: int) -> bytes | None:
+    return None if number % 25 == 0 else b"v%d" % number
+
+
+def rows(numbers: list[int]) -> pa.RecordBatch:
+    columns = [
+        [_key(n) for n in numbers],
+        [_value(n) for n in numbers],
+        ["orders"] * len(numbers),
+        [n % 2 for n in numbers],
+        [n // 2 for n in numbers],
+        [NOW] * len(numbers),
+    ]
+    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], SCHEMA)
+
+
+def made(path: Path, numbers: list[int], table_format: str = "delta") -> Destination:
+    options = parse_lake_options({"path": str(path), "tableFormat": table_format, "appId": "app"})
+    commit(options, 0, rows(numbers))
+    return options.destination
+
+
+def compared(topic: tuple[Broker, str], table: Destination, dead: Destination | None = None) -> Verdict:
+    source = {"kafka.bootstrap.servers": topic[0].bootstrap_servers, "subscribe": topic[1]}
+    until = {TopicPartition("orders", 0): RECORDS // 2, TopicPartition("orders", 1): RECORDS // 2}
+    return verify(table, dead, source, until=until)
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg", "parquet"])
+def test_a_whole_copy_is_equal(topic: tuple[Broker, str], tmp_path: Path, table_format: str) -> None:
+    verdict = compared(topic, made(tmp_path / "t", list(range(RECORDS)), table_format))
+    assert verdict.holds
+    assert verdict.compares_content
+    assert [(p.topic_records, p.table_rows) for p in verdict.proofs] == [(150, 150), (150, 150)]
+
+
+def test_dead_letters_count_as_there(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    good = made(tmp_path / "good", [n for n in range(RECORDS) if n % 7])
+    assert not compared(topic, good).holds
+    assert compared(topic, good, made(tmp_path / "dead", [n for n in range(RECORDS) if n % 7 == 0])).holds
+
+
+def test_gaps_and_a_missing_end_are_named(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    verdict = compared(topic, made(tmp_path / "t", [n for n in range(RECORDS) if n not in (10, 13, RECORDS - 1)]))
+    assert [proof.missing for proof in verdict.proofs] == [[5], [6, RECORDS // 2 - 1]]
+
+
+def test_duplicates_are_named(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    verdict = compared(topic, made(tmp_path / "t", [*range(RECORDS), 4, 4, 9]))
+    assert [proof.duplicated for proof in verdict.proofs] == [[2], [4]]
+
+
+def test_changed_contents_and_unknown_rows_are_named(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    batch = rows([n for n in range(RECORDS) if n != 6])
+    wrong = rows([6]).set_column(1, "value", pa.array([b"forged"], pa.binary()))
+    options = parse_lake_options({"path": str(tmp_path / "t"), "appId": "app"})
+    commit(options, 0, batch)
+    commit(options, 1, wrong)
+    commit(options, 2, rows([RECORDS + 50]))
+    verdict = compared(topic, options.destination)
+    assert [proof.different for proof in verdict.proofs] == [[3], []]
+    assert verdict.proofs[0].unexpected == [], "beyond the vector is not compared"
+
+
+def test_the_command_says_so_in_words_json_and_exit_code(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    made(tmp_path / "t", list(range(RECORDS)))
+    made(tmp_path / "short", list(range(RECORDS - 10, RECORDS)))
+    server = ["-b", topic[0].bootstrap_servers, "--topic", "orders"]
+    good = CliRunner().invoke(cli, ["lake", "verify", str(tmp_path / "t"), *server])
+    assert (good.exit_code, "equal: offsets and contents compared" in good.output) == (0, True)
+    bad = CliRunner().invoke(cli, ["lake", "verify", str(tmp_path / "short"), *server, "--json"])
+    assert bad.exit_code == 1
+    document = json.loads(bad.stdout)
+    assert document["equal"] is False
+    assert document["partitions"][0]["missing"][:3] == [0, 1, 2]
