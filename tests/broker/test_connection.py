@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import select
 import socket
+import struct
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from runnel import Broker
+from runnel.broker.receiving import OTHER_REQUEST_BYTES_MAX
 from runnel.wire.batch import encode_batch
 from runnel.wire.frames import encode_request_header
 from runnel.wire.produce import PartitionRecords, ProduceRequest, TopicRecords, encode_produce_request
@@ -46,3 +51,25 @@ def test_pipelined_produces_are_answered_in_order(runnel_broker: Broker, runnel_
         for number in range(200):
             size = int.from_bytes(replies.read(4), "big")
             assert int.from_bytes(replies.read(size)[:4], "big") == number
+
+
+@pytest.mark.parametrize("pieces", [(4, 6), (4, 5, 6), (6,)])
+def test_only_a_produce_may_be_larger_than_requests_need_to_be(runnel_broker: Broker, pieces: tuple[int, ...]) -> None:
+    """Judged when the first two bytes are there, however they come: not when 17 MiB have been taken."""
+    host, port = runnel_broker.bootstrap_servers.split(":")
+    for api_key, is_closed in ((3, True), (PRODUCE, False)):
+        begun = struct.pack(">ih", OTHER_REQUEST_BYTES_MAX + 1, api_key)
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for start, end in itertools.pairwise((0, *pieces)):
+                client.sendall(begun[start:end])
+                _answer_of_another(host, int(port))
+            readable, _, _ = select.select([client], [], [], 15 if is_closed else 0)
+            assert bool(readable) is is_closed
+
+
+def _answer_of_another(host: str, port: int) -> None:
+    """What was sent before on other connections has arrived when this one is answered."""
+    with socket.create_connection((host, port), timeout=30) as bystander:
+        bystander.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))
+        assert bystander.recv(4)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from runnel.broker.listener import Listener
 
 SIZE_BYTES = 4
+OTHER_REQUEST_BYTES_MAX = 16 * 1024 * 1024
+"""Only Produce carries data. This is room for the half a million array items that a request may have at most."""
 
 
 def is_produce(frame: memoryview | bytearray) -> bool:
@@ -132,10 +134,19 @@ class Receiver(asyncio.BufferedProtocol):
         buffer[: len(first)] = first
         self._frame, self._frame_size, self._frame_filled = buffer, size, len(first)
         self.listener.partial_frames += not self._muted
+        self._check_kind(buffer)
         self._grow_if_full()
+
+    def _check_kind(self, buffer: bytearray) -> None:
+        """As soon as its first bytes say what it is: only a Produce may be as long as the broker's limit."""
+        if self._frame_size > OTHER_REQUEST_BYTES_MAX and self._frame_filled >= 2 and not is_produce(buffer):
+            raise Malformed(
+                f"request of {self._frame_size} bytes; only a Produce may have more than {OTHER_REQUEST_BYTES_MAX}"
+            )
 
     def _frame_grew(self, count: int) -> None:
         self._frame_filled += count
+        self._check_kind(cast(bytearray, self._frame))
         if self._frame_filled == self._frame_size:
             buffer = self._take_frame()
             self._proven_bytes = max(self._proven_bytes, self._frame_size)
