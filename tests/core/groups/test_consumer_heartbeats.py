@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from consumer_cluster import Cluster, Consumer, settle
@@ -50,7 +51,7 @@ REFUSED: list[tuple[dict[str, Any], ErrorCode, str]] = [
     ({"rack_id": ""}, ErrorCode.INVALID_REQUEST, "RackId can't be empty."),
     ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided"),
     ({"owned": None}, ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty"),
-    ({"owned": {"x": [1]}}, ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty"),
+    ({"owned": {UUID(int=1): []}}, ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty"),
     ({"topics": None}, ErrorCode.INVALID_REQUEST, "Either SubscribedTopicNames or SubscribedTopicRegex"),
     ({"epoch": -2}, ErrorCode.INVALID_REQUEST, "InstanceId can't be null."),
     ({"epoch": -3}, ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid."),

@@ -299,6 +299,8 @@ class GroupMachine:
 
 
 def _not_found(group_id: str, group: Group | None, wanted: str) -> Refusal:
+    if not group_id:
+        return Refusal(ErrorCode.INVALID_GROUP_ID)
     message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not {wanted}."
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
 

@@ -48,7 +48,7 @@ def check_heartbeat(beat: Heartbeat, assignors: tuple[str, ...], *, client_names
 def _check_join(beat: Heartbeat) -> None:
     if beat.rebalance_timeout_ms == -1:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
-    if beat.owned is None or any(beat.owned.values()):
+    if beat.owned is None or beat.owned:
         raise _invalid("TopicPartitions must be empty when (re-)joining.")
     if beat.topics is None and beat.regex is None:
         raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
