@@ -126,7 +126,13 @@ def test_serve_loads_neither_the_client_nor_rich() -> None:
 def test_the_front_door_loads_only_click() -> None:
     script = "import sys, runnel.cli.main; print(*(name for name in sys.modules if name.startswith('runnel')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == {"runnel", "runnel.cli", "runnel.cli.main", "runnel.cli.options", "runnel.cli.verbs"}
+    assert set(done.stdout.split()) == {
+        "runnel",
+        "runnel.cli",
+        "runnel.cli.main",
+        "runnel.cli.options",
+        "runnel.cli.verbs",
+    }
 
 
 def test_the_environment_names_the_broker() -> None:

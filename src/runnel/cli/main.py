@@ -32,6 +32,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "quota": ("runnel.cli.quota:quota", "Limit users, clients and addresses."),
     "user": ("runnel.cli.user:user", "Create and delete users with passwords (SCRAM)."),
     "cluster": ("runnel.cli.cluster:cluster", "Brokers, features and health of the cluster."),
+    "log": ("runnel.cli.log:log", "Look into data directories, check and repair them, without a broker."),
+    "lake": ("runnel.cli.lake:lake", "Look after lake tables, and prove that one equals its topic."),
     "doctor": ("runnel.cli.doctor:doctor", "Find out why a client cannot work with a broker."),
     "completion": ("runnel.cli.completion:completion", "Print shell completion for bash, zsh or fish."),
     "version": ("runnel.cli.version:version", "Print the version."),

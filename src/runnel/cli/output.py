@@ -93,5 +93,5 @@ def human_bytes(size: float) -> str:
     return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
-def counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+def counted(number: int, word: str, plural: str | None = None) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {plural or word + 's'}"

@@ -90,9 +90,11 @@ def _header(header: tuple[str, bytes | None], encode: Encoder) -> bytes:
 
 def json_record(target: TopicPartition, record: Record, encoding: str = "text") -> bytes:
     """One JSON line. `produce --input json` reads it back."""
+    return json_line({**target._asdict(), **record_document(record, encoding)}).encode() + b"\n"
+
+
+def record_document(record: Record, encoding: str = "text") -> dict[str, Any]:
     document: dict[str, Any] = {
-        "topic": target.topic,
-        "partition": target.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
         "time": None if record.timestamp < 0 else iso_time(record.timestamp),
@@ -100,7 +102,7 @@ def json_record(target: TopicPartition, record: Record, encoding: str = "text") 
     _put(document, "key", record.key, encoding)
     _put(document, "value", record.value, encoding)
     document["headers"] = [_header_document(header, encoding) for header in record.headers]
-    return json_line(document).encode() + b"\n"
+    return document
 
 
 def _header_document(header: tuple[str, bytes | None], encoding: str) -> dict[str, Any]:

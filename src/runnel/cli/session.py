@@ -19,7 +19,7 @@ from runnel.cli.options import chosen_bootstrap, chosen_timeout_s
 from runnel.client.cluster import Cluster
 from runnel.client.errors import ClientError
 
-COMPLETION_PATIENCE_S = 0.7
+COMPLETION_PATIENCE_S = 1.5
 CLIENT_ID = "runnel-cli"
 READER_GONE = "the reader of the output is gone"
 
