@@ -54,8 +54,10 @@ class Chunk:
     """Whole batches of one partition. Making one reads the headers only; `rows` decodes."""
 
     def __init__(self, data: Numbers, *, check_crc: bool = True) -> None:
-        self._data = data
-        self.batches, self.end = _scan(data, check_crc)
+        # Always read-only: for numba that is another type, and one type is compiled and loaded sooner than two.
+        self._data = data.view()
+        self._data.flags.writeable = False
+        self.batches, self.end = _scan(self._data, check_crc)
 
     @property
     def next_offset(self) -> int:

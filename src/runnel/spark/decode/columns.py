@@ -58,7 +58,8 @@ class Rows:
 
 
 def record_batch(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([_MAKERS[field.name](rows) for field in schema], schema=schema)
+    """The columns that the schema names, in any case, as Spark's own resolution has it."""
+    return pa.RecordBatch.from_arrays([_MAKERS[name.lower()](rows) for name in schema.names], schema=schema)
 
 
 def _bytes_array(
@@ -127,6 +128,6 @@ _MAKERS: dict[str, Callable[[Rows], pa.Array]] = {
     "partition": lambda rows: pa.array(np.full(rows.count, rows.partition, np.int32)),
     "offset": lambda rows: pa.array(rows.index[OFFSET]),
     "timestamp": lambda rows: pa.array(rows.index[TIMESTAMP]).cast(TYPES["timestamp"]),
-    "timestampType": lambda rows: pa.array(rows.index[TIMESTAMP_TYPE].astype(np.int32)),
+    "timestamptype": lambda rows: pa.array(rows.index[TIMESTAMP_TYPE].astype(np.int32)),
     "headers": _headers,
 }

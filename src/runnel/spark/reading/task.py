@@ -1,0 +1,95 @@
+"""One Spark task of reading: offset ranges in, Arrow record batches out.
+
+In: a `ReadTask`, made on the driver. Out: RecordBatches of the schema that Spark expects. Connections are kept for the
+next task of this Python worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from runnel.client.errors import ClientError
+from runnel.spark.brokers.cluster import Cluster
+from runnel.spark.kafka_options import BrokerSettings, FetchSettings
+from runnel.spark.reading.ranges import Missing, OffsetRange, Piece
+from runnel.spark.source_options import SourceOptions
+from runnel.wire.errors import Malformed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_MIN = 8192
+"""Smaller batches are put together: each costs Spark about as much as a thousand rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask(InputPartition):
+    """What one task reads; no two ranges are of the same partition."""
+
+    ranges: tuple[OffsetRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What all tasks of a query have in common."""
+
+    brokers: BrokerSettings
+    fetch: FetchSettings
+    missing: Missing
+    timeout_s: float
+
+
+def read_plan(options: SourceOptions) -> ReadPlan:
+    missing = Missing(options.fail_on_data_loss)
+    return ReadPlan(options.brokers, options.fetch, missing, options.poll_timeout_ms / 1000)
+
+
+_idle_clusters: dict[str, Cluster] = {}
+"""By settings: connections that the last task of this process has left."""
+
+
+def read_task(plan: ReadPlan, ranges: tuple[OffsetRange, ...], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    # Imported here, on the executor: numba takes longer to import than all that the driver does for a small query.
+    from runnel.spark.reading.fetching import Fetcher
+
+    key = repr(plan.brokers)
+    cluster = _idle_clusters.pop(key, None) or Cluster(plan.brokers)
+    try:
+        fetcher = Fetcher(cluster, plan.fetch, plan.missing, plan.timeout_s)
+        yield from merged(_decoded(fetcher.pieces(ranges), schema))
+    except BaseException:  # also when Spark has seen enough: a reply may be on its way that nobody will read
+        cluster.close()
+        raise
+    _idle_clusters[key] = cluster
+
+
+def _decoded(pieces: Iterable[Piece], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from runnel.spark.decode.columns import record_batch
+
+    for target, chunk, first_offset, until_offset, aborted in pieces:
+        try:
+            for rows in chunk.rows(target.topic, target.partition, first_offset, until_offset, aborted):
+                if rows.count:
+                    yield record_batch(rows, schema)
+        except Malformed as error:
+            raise ClientError(f"partition {target}, from offset {first_offset} on: {error}") from error
+
+
+def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, in batches of a decent size."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= ROWS_MIN:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)

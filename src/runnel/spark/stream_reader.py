@@ -1,0 +1,148 @@
+"""A streaming query over topics: where each trigger ends, what it reads, and how far it has come.
+
+In: options; the offsets of Spark's checkpoint as `{"topic":{"0":123}}`, the shape of Spark's Kafka connector, so that a
+query can move from one to the other. Out: tasks. One object lives on the driver for the length of a query's run; copies
+of it go to the executors, which only `read`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from runnel.client.errors import ClientError
+from runnel.spark.brokers.cluster import Cluster
+from runnel.spark.brokers.offsets import commit_offsets
+from runnel.spark.planning.changes import compare
+from runnel.spark.planning.limits import Delay, rate_limited
+from runnel.spark.planning.offsets import OffsetReader
+from runnel.spark.planning.tasks import plan_tasks
+from runnel.spark.positions import Nested, Offsets, from_nested, to_nested
+from runnel.spark.reading.ranges import Missing
+from runnel.spark.reading.task import ReadTask, read_plan, read_task
+from runnel.spark.row_schema import arrow_schema
+from runnel.spark.source_options import SourceOptions, stream_start
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+log = logging.getLogger("runnel.spark")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._starting = stream_start(options)
+        self._schema = schema
+        self._plan = read_plan(options)
+        self._missing = Missing(options.fail_on_data_loss)
+        least = options.offsets_per_trigger_min
+        self._delay = None if least is None else Delay(least, options.trigger_delay_max_ms)
+        self._offset_reader: OffsetReader | None = None
+        self._latest: Offsets = {}
+        self._available: Offsets | None = None
+        self._only_what_is_there = False
+        self._committed: Offsets = {}
+        self._commit_failed = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What executors need: no connections."""
+        return {**self.__dict__, "_offset_reader": None}
+
+    # Offsets ----------------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> Nested:
+        return to_nested(self._offsets().resolve(self._starting, starting=True))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Spark knows one limit at a time; where both are given, `latestOffset` looks after the lower one."""
+        if self._options.offsets_per_trigger_max is not None:
+            return ReadMaxRows(self._options.offsets_per_trigger_max)
+        if self._options.offsets_per_trigger_min is not None:
+            return ReadMinRows(self._options.offsets_per_trigger_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._only_what_is_there = True
+
+    def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:
+        starts = from_nested(start)
+        # Spark asks for the next offsets when all before `start` is done: the earliest moment to tell lag tools.
+        self._commit(starts)
+        ends = self._find_latest(starts)
+        if isinstance(limit, ReadAllAvailable):
+            return to_nested(ends)
+        added = ends.keys() - starts.keys()
+        known = {**starts, **self._offsets().earliest(added)} if added else starts
+        if self._delay and not self._only_what_is_there and self._delay.waits(known, ends, time.monotonic() * 1000):
+            return to_nested(starts)
+        if isinstance(limit, ReadMaxRows):
+            ends = rate_limited(limit.max_rows, known, ends)
+        return to_nested(ends)
+
+    def reportLatestOffset(self) -> Nested | None:
+        return to_nested(self._latest) if self._latest else None
+
+    def _find_latest(self, starts: Offsets) -> Offsets:
+        """The ends as they are now; with Trigger.AvailableNow, as they were when first asked for."""
+        if self._available is not None:
+            return self._available
+        self._latest = self._offsets().latest(starts)
+        if self._only_what_is_there:
+            self._available = self._latest
+        return self._latest
+
+    # Reading ----------------------------------------------------------------------------------------------------
+
+    def partitions(self, start: Nested, end: Nested) -> Sequence[InputPartition]:
+        ends, offsets = from_nested(end), self._offsets()
+        if not offsets.cluster.view.topics:
+            offsets.partitions()  # the first trigger after a restart may be one that was planned before it
+        starts = compare(from_nested(start), ends, offsets.earliest, self._missing)
+        ranges = offsets.ranges(starts, ends)
+        tasks = plan_tasks(ranges, self._options.partitions_min, self._options.records_per_partition_max)
+        return [ReadTask(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, ReadTask):
+            return iter(())
+        return read_task(self._plan, partition.ranges, arrow_schema(self._schema))
+
+    # Progress ---------------------------------------------------------------------------------------------------
+
+    def commit(self, end: Nested) -> None:
+        self._commit(from_nested(end))
+
+    def _commit(self, offsets: Offsets) -> None:
+        """Tell the group how far the query is. Its checkpoint is the truth, so a failure is only worth a line."""
+        changed = {target: offset for target, offset in offsets.items() if self._committed.get(target) != offset}
+        if self._options.group_id is None or not changed:
+            return
+        try:
+            commit_offsets(self._offsets().cluster, self._options.group_id, changed)
+            self._committed.update(changed)
+        except ClientError as error:
+            if not self._commit_failed:
+                log.warning("progress is not shown to lag tools: %s", error.message)
+            self._commit_failed = True
+
+    def stop(self) -> None:
+        if self._offset_reader is not None:
+            self._offset_reader.cluster.close()
+
+    def _offsets(self) -> OffsetReader:
+        if self._offset_reader is None:
+            self._offset_reader = OffsetReader(Cluster(self._options.brokers), self._options)
+        return self._offset_reader
