@@ -163,3 +163,32 @@ def test_describe_producers(tools: Tools, bootstrap: str, new_topic: NewTopic) -
     ]
     (producer,) = [row.split() for row in rows[1:]]
     assert (producer[1], producer[3], producer[5]) == ("0", "1", "None")
+
+
+@feature("kafka-dump-log: cluster metadata")
+def test_the_metadata_log_is_readable(java: Java, start_broker: Callable[..., BrokerProcess]) -> None:
+    """What was asked over the wire lies in the log as Kafka's own records, and without the password."""
+    broker = start_broker()
+    entity, quota = {"entity_type": "user", "entity_name": "alice"}, {"key": "producer_byte_rate", "value": 5.0}
+    credential = {"name": "alice", "mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"hashed"}
+    config = {"name": "consumer.session.timeout.ms", "config_operation": 0, "value": "50000"}
+    group = {"resource_type": GROUP, "resource_name": "g", "configs": [config]}
+    with RawConnection(broker.address) as connection:
+        connection.request(49, 1, {"entries": [{"entity": [entity], "ops": [{**quota, "remove": False}]}]})
+        connection.request(51, 0, {"deletions": [], "upsertions": [credential]})
+        connection.request(51, 0, {"deletions": [{"name": "alice", "mechanism": 1}], "upsertions": []})
+        connection.request(44, 1, {"resources": [group]})
+    broker.terminate()
+    log = broker.data_dir / "__cluster_metadata-0" / f"{0:020d}.log"
+    printed = java.run(
+        f"{TOOLS}.DumpLogSegments", "--cluster-metadata-decoder", "--skip-record-metadata", "--files", str(log)
+    ).check()
+    records = [json.loads(line.partition("payload: ")[2]) for line in printed.splitlines() if "payload: " in line]
+    by_type = {record["type"]: record["data"] for record in records}
+    assert by_type["CLIENT_QUOTA_RECORD"]["entity"] == [{"entityType": "user", "entityName": "alice"}]
+    assert by_type["USER_SCRAM_CREDENTIAL_RECORD"]["iterations"] == 4096
+    assert by_type["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"] == {"name": "alice", "mechanism": 1}
+    assert (by_type["CONFIG_RECORD"]["resourceType"], by_type["CONFIG_RECORD"]["resourceName"]) == (GROUP, "g")
+    features = {r["data"]["name"]: r["data"]["featureLevel"] for r in records if r["type"] == "FEATURE_LEVEL_RECORD"}
+    assert features == {"metadata.version": 30, "group.version": 1}
+    assert by_type["REGISTER_BROKER_RECORD"]["logDirs"]
