@@ -30,6 +30,10 @@ _TABLE: dict[str, dict[str, str]] = {
         "refuses null header values itself": "null-headers",
         _CLASSIC_ONLY: "kip848 kip848-regex kip848-migration",
     },
+    "java-4": {"removed in kafka-clients 4": "configs-alter-full"},
+    "java-3.9": {
+        "since kafka-clients 4": "kip848-regex group-configs config-resources",
+    },
 }
 
 ABSENT: dict[tuple[str, str], str] = {

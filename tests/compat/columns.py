@@ -104,15 +104,13 @@ def _librdkafka_version() -> str:
 # ---- Java
 
 
-def _java(libs: Callable[[], Path], newer: bool) -> list[str]:
+def _java(libs: Callable[[], Path], generation: str) -> list[str]:
     try:
         java, jars = java_executable(), libs()
     except KafkaUnavailable as reason:
         raise Unavailable(str(reason)) from None
     compiler = tool("javac")
-    sources = sorted((HERE / "java").glob("*.java")) + (
-        sorted((HERE / "java" / "newer").glob("*.java")) if newer else []
-    )
+    sources = sorted([*(HERE / "java").glob("*.java"), *(HERE / "java" / generation).glob("*.java")])
 
     def compile_into(folder: Path) -> None:
         build([compiler, "-cp", f"{jars}/*", "-d", str(folder), *map(str, sources)], HERE)
@@ -126,8 +124,8 @@ def _jar_version(libs: Callable[[], Path]) -> str:
     return jar.stem.removeprefix("kafka-clients-")
 
 
-def _java_column(id: str, title: str, libs: Callable[[], Path], *, newer: bool) -> Column:
-    return Column(id, title, lambda: _jar_version(libs), lambda: _java(libs, newer), in_ci=True)
+def _java_column(id: str, title: str, libs: Callable[[], Path], generation: str) -> Column:
+    return Column(id, title, lambda: _jar_version(libs), lambda: _java(libs, generation), in_ci=True)
 
 
 COLUMNS: dict[str, Column] = {
@@ -136,7 +134,7 @@ COLUMNS: dict[str, Column] = {
         _python("confluent", "librdkafka", "confluent-kafka")._replace(version=_librdkafka_version),
         _python("aiokafka", "aiokafka", "aiokafka"),
         _python("kafka-python", "kafka-python", "kafka-python"),
-        _java_column("java-4", "Java kafka-clients 4", lambda: kafka_libs(fetch=False), newer=True),
-        _java_column("java-3.9", "Java kafka-clients 3.9", lambda: client_libs(fetch=False), newer=False),
+        _java_column("java-4", "Java kafka-clients 4", lambda: kafka_libs(fetch=False), "newer"),
+        _java_column("java-3.9", "Java kafka-clients 3.9", lambda: client_libs(fetch=False), "older"),
     )
 }
