@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from runnel import Broker
@@ -33,10 +34,11 @@ def is_refused(client: socket.socket) -> bool:
         return True
 
 
-def test_a_limit_changed_on_the_running_broker_counts_at_once() -> None:
+@pytest.mark.parametrize("limit", ["max.connections", "max.connections.per.ip"])
+def test_a_limit_changed_on_the_running_broker_counts_at_once(limit: str) -> None:
     with Broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        entry = ConfigEntry("max.connections", "5", incremental_operation=AlterConfigOpType.SET)
+        entry = ConfigEntry(limit, "5", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
         (future,) = admin.incremental_alter_configs([resource]).values()
         future.result(WAIT_S)
