@@ -6,9 +6,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from runnel.storage.config import LogConfig
 from runnel.storage.files import Files
 from runnel.storage.handles import HandleCache
-from runnel.storage.log import AppendResult, Log, LogConfig
+from runnel.storage.log import AppendResult, Log
 from runnel.wire.batch import BatchHeader, encode_batch, iterate_headers, read_header
 
 TOPIC_ID = uuid.UUID(int=0x1234)
@@ -41,6 +42,7 @@ def open_log(
     handles: HandleCache | None = None,
     log_start_offset: int | None = None,
     recovery_point: int | None = None,
+    cleaned_offset: int | None = None,
     salvage: bool = False,
     **config: Any,
 ) -> Log:
@@ -54,6 +56,7 @@ def open_log(
         now_ms=now_ms,
         log_start_offset=log_start_offset,
         recovery_point=recovery_point,
+        cleaned_offset=cleaned_offset,
         salvage=salvage,
     )
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from runnel.storage.config import LogConfig
 from runnel.storage.errors import TopicIdMismatch
 from runnel.storage.files import MemoryFiles, OsFiles
 from runnel.storage.handles import HandleCache
-from runnel.storage.log import Log, LogConfig
+from runnel.storage.log import Log
 from runnel.testing.faults import FaultyFiles
 from runnel.wire.batch import check_crc, encode_batch, read_header
 from runnel.wire.errors import ErrorCode, Refusal

@@ -49,7 +49,7 @@ def test_a_flip_of_any_byte_is_found_in_its_batch() -> None:
     end = file.size()
     ends = [*positions[1:], end]
     for position in range(end):
-        scanner = Scanner(flip(file, position), 0, end, 0, verify=True, contiguous=True)
+        scanner = Scanner(flip(file, position), 0, end, 0, verify=True, gaps_below=0)
         found = list(scanner)
         batch = next(number for number, stop in enumerate(ends) if position < stop)
         if 12 <= position - positions[batch] < 16:
@@ -72,7 +72,7 @@ def test_gaps_are_legal_only_where_compaction_makes_them() -> None:
     assign(other, 0, 10, 0)
     file.append((other,))
     assert len(list(Scanner(file, 0, file.size(), 0, verify=True))) == 2
-    strict = Scanner(file, 0, file.size(), 0, verify=True, contiguous=True)
+    strict = Scanner(file, 0, file.size(), 0, verify=True, gaps_below=0)
     assert len(list(strict)) == 1
     assert strict.problem == "offset 10 stands where 1 was expected"
 

@@ -13,11 +13,12 @@ import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from runnel.storage.config import LogConfig
 from runnel.storage.directory import LOG_STARTS, RECOVERY_POINTS, DataDirectory
 from runnel.storage.errors import TopicIdMismatch
 from runnel.storage.files import Files, MemoryFiles, OsFiles
 from runnel.storage.handles import HandleCache
-from runnel.storage.log import Log, LogConfig
+from runnel.storage.log import Log
 
 log = logging.getLogger("runnel.storage")
 

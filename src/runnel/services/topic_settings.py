@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runnel.core.configs import ConfigView
 from runnel.services.partition import PartitionSettings
-from runnel.storage.log import LogConfig
+from runnel.storage.config import LogConfig
 
 
 def partition_settings(view: ConfigView) -> PartitionSettings:

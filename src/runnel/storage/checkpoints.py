@@ -15,6 +15,8 @@ PARTITION_METADATA_NAME = "partition.metadata"
 LEADER_EPOCHS_NAME = "leader-epoch-checkpoint"
 FIRST_SEGMENT_NAME = "first-segment-checkpoint"
 """Runnel's own: the base offset of the oldest segment that was not deleted."""
+COMPACTED_NAME = "compacted-checkpoint"
+"""Runnel's own: below this offset compaction may have left gaps."""
 
 
 def encode_topic_id(topic_id: uuid.UUID) -> str:
@@ -57,10 +59,18 @@ def _decode_rows(data: bytes, columns: int) -> list[list[str]] | None:
 
 
 def encode_first_segment(base_offset: int) -> bytes:
-    return _encode_rows([str(base_offset)])
+    return encode_offset(base_offset)
 
 
 def decode_first_segment(data: bytes) -> int | None:
+    return decode_offset(data)
+
+
+def encode_offset(offset: int) -> bytes:
+    return _encode_rows([str(offset)])
+
+
+def decode_offset(data: bytes) -> int | None:
     rows = _decode_rows(data, 1)
     if rows is None or len(rows) != 1 or not rows[0][0].isdigit():
         return None

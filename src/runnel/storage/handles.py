@@ -20,7 +20,7 @@ SECOND_CHANCES_MAX = 64
 class Handle:
     """One file of a log, open or not."""
 
-    __slots__ = ("cache", "dirty", "file", "files", "path", "recent")
+    __slots__ = ("cache", "detached", "dirty", "file", "files", "path", "recent")
 
     def __init__(self, cache: HandleCache, files: Files, path: str) -> None:
         self.cache = cache
@@ -30,6 +30,8 @@ class Handle:
         self.recent = False
         self.dirty = False
         """Holds bytes that were not fsynced: closed last, so that a failed writeback is still reported to us."""
+        self.detached = False
+        """The name may be another file's by now: the file is used for as long as it is open, and never reopened."""
 
     def get(self) -> File:
         """The open file; reopened if it was evicted."""
@@ -47,12 +49,21 @@ class Handle:
         """Forget the file, as when the log closes or the segment is deleted."""
         self.cache.release(self)
 
+    def detach(self) -> None:
+        """The segment was replaced or deleted: a reader that still has it keeps the file that it found open."""
+        self.cache.detach(self)
+
+    def rename(self, path: str) -> None:
+        """Give the file another name, from any thread, while others use it."""
+        self.cache.rename(self, path)
+
 
 class HandleCache:
     def __init__(self, limit: int = HANDLES_MAX_DEFAULT) -> None:
         self.limit = max(1, limit)
         self._open: dict[Handle, None] = {}
         self._lock = threading.Lock()
+        self._renaming = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -61,20 +72,42 @@ class HandleCache:
         return Handle(self, files, path)
 
     def open(self, handle: Handle, *, create: bool) -> File:
+        if handle.detached:
+            raise FileNotFoundError(errno.ENOENT, "the segment was replaced or deleted", handle.path)
         try:
-            file = handle.files.open(handle.path, create=create)
+            file = self._open_by_name(handle, create)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
             with self._lock:  # something else in this process took the descriptors we counted on
                 self._evict(len(self._open) // 2)
-            file = handle.files.open(handle.path, create=create)
+            file = self._open_by_name(handle, create)
         with self._lock:
             self._evict(self.limit - 1)
             handle.file = file
             handle.recent = True
             self._open[handle] = None
         return file
+
+    def _open_by_name(self, handle: Handle, create: bool) -> File:
+        path = handle.path
+        try:
+            return handle.files.open(path, create=create)
+        except FileNotFoundError:
+            with self._renaming:  # waits for a rename that is under way
+                if handle.path == path:
+                    raise
+            return handle.files.open(handle.path, create=create)
+
+    def rename(self, handle: Handle, path: str) -> None:
+        with self._renaming:
+            handle.files.rename(handle.path, path)
+            handle.path = path
+
+    def detach(self, handle: Handle) -> None:
+        with self._lock:
+            self._open.pop(handle, None)
+            handle.detached = True
 
     def release(self, handle: Handle) -> None:
         with self._lock:

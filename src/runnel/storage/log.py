@@ -1,7 +1,7 @@
 """One partition's log: appends at its end, reads anywhere, rolls segments, knows what is durable.
 
 In: whole record batches, in the order they shall have; out: their offsets, and later their bytes. Not thread safe:
-everything runs on the event-loop thread except `ReadPlan.read`, `SyncJob.run` and `RemovalJob.run`, which are made
+everything runs on the event-loop thread except `ReadPlan.read`, `SyncJob.run` and `FileJobs.run`, which are made
 for other threads, and `Log.open` and `Log.close`, which block. Deciding when to sync, to enforce retention, to
 answer a client is the service's.
 """
@@ -13,43 +13,23 @@ import errno
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from runnel.core.partition.producers import Duplicate, ProducerStates
 from runnel.storage import reading, recovery, searching, trimming
+from runnel.storage.config import LogConfig
 from runnel.storage.epochs import LeaderEpochs
 from runnel.storage.errors import LogOffline, StorageError
 from runnel.storage.files import Files
 from runnel.storage.handles import HandleCache
 from runnel.storage.segment import NEVER, SEGMENT_BYTES_MAX, Segment
 from runnel.storage.snapshots import ProducerSnapshots
-from runnel.storage.syncing import NO_SPACE, RemovalGate, RemovalJob, SyncJob, Unsynced
+from runnel.storage.syncing import NO_SPACE, FileJobs, SyncJob, Unsynced
 from runnel.wire.batch import LENGTH_PREFIX_BYTES, BatchHeader, assign, iterate_headers
 from runnel.wire.errors import ErrorCode, Refusal
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-UNLIMITED = (1 << 63) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class LogConfig:
-    """The topic configs that storage obeys; Kafka's names and defaults. -1 is no limit."""
-
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 7 * 24 * 3600 * 1000
-    segment_jitter_ms: int = 0
-    segment_index_bytes: int = 10 << 20
-    index_interval_bytes: int = 4096
-    retention_ms: int = 7 * 24 * 3600 * 1000
-    retention_bytes: int = -1
-    flush_messages: int = UNLIMITED
-    flush_ms: int = UNLIMITED
-    producer_expiration_ms: int = -1
-    """With this, `enforce_retention` forgets idle producers too; else it is the caller's `producers.expire`."""
-    compacted: bool = False
-    """Gaps between offsets are legal, because compaction made them. Else recovery takes a gap for lost bytes."""
 
 
 class AppendResult(NamedTuple):
@@ -61,16 +41,17 @@ class AppendResult(NamedTuple):
 
 class Log:
     __slots__ = (
-        "_removals",
-        "_truncations",
         "active",
+        "cleaned_offset",
         "config",
         "directory",
         "end_offset",
         "epochs",
+        "file_jobs",
         "files",
         "first_unflushed_ms",
         "flushed_offset",
+        "gaps_below",
         "handles",
         "hints",
         "is_new_directory",
@@ -79,10 +60,10 @@ class Log:
         "parent_unsynced",
         "path",
         "producers",
-        "removal_gate",
         "segments",
         "size_bytes",
         "snapshots",
+        "truncations",
         "unsynced",
     )
 
@@ -111,9 +92,12 @@ class Log:
         self.parent_unsynced = False
         """The folder's own name may not be durable: this process made it, or one before that came to a bad end."""
         self.unsynced = Unsynced()
-        self._truncations = 0
-        self._removals: list[RemovalJob] = []
-        self.removal_gate = RemovalGate()
+        self.truncations = 0
+        self.file_jobs = FileJobs()
+        self.cleaned_offset: int | None = None
+        """Below this, compaction has removed what newer records replace. None: it never looked at this log."""
+        self.gaps_below = 0
+        """Below this, offsets may be missing because compaction removed them. Elsewhere a gap means lost bytes."""
 
     @classmethod
     def open(
@@ -128,6 +112,7 @@ class Log:
         now_ms: int,
         log_start_offset: int | None = None,
         recovery_point: int | None = None,
+        cleaned_offset: int | None = None,
         salvage: bool = False,
     ) -> Log:
         """Blocking. Makes the folder if it is not there; `clean` skips the scan that an unclean stop needs.
@@ -139,6 +124,7 @@ class Log:
         log = cls(directory, config, files, handles, () if is_new else files.list(directory))
         log.is_new_directory = is_new
         log.parent_unsynced = is_new or not clean
+        log.cleaned_offset = None if is_new else cleaned_offset
         recovery.load(log, topic_id, clean, now_ms, log_start_offset, recovery_point, salvage)
         return log
 
@@ -368,14 +354,14 @@ class Log:
             self.epochs.take_change(),
             target_offset=self.end_offset,
             changes=self.unsynced.changes,
-            truncations=self._truncations,
+            truncations=self.truncations,
             snapshot_offset=self.snapshots.offsets[-1] if self.snapshots.offsets else -1,
             segment=self.active,
         )
 
     def synced(self, job: SyncJob) -> None:
         """The job has run: up to its target, the log survives a power loss."""
-        if job.truncations != self._truncations:
+        if job.truncations != self.truncations:
             return  # what it made durable was cut off meanwhile
         if job.target_offset > self.flushed_offset:
             self.flushed_offset = job.target_offset
@@ -402,7 +388,7 @@ class Log:
     def abandon(self) -> None:
         """The topic was deleted: its names may soon be another's, so nothing goes by path any more."""
         self.sync_failed(StorageError("the topic was deleted"))
-        self._removals.clear()
+        self.file_jobs.clear()
 
     def close(self, *, clean: bool) -> None:
         """Blocking. A clean close leaves nothing to scan: indexes, snapshot and bytes are durable on return."""
@@ -410,13 +396,12 @@ class Log:
             if clean and self.offline is None:
                 self._close_clean()
         finally:
-            self.removal_gate.close()
+            self.file_jobs.close()
             for segment in self.segments:
                 segment.release()
 
     def _close_clean(self) -> None:
-        while self._removals:
-            self._removals.pop().run()
+        self.file_jobs.run_all()
         active = self.active
         if active.size_bytes and active.indexes_loaded:
             active.seal()
@@ -480,12 +465,9 @@ class Log:
 
     def truncated(self) -> None:
         """The end was cut: a sync that is on its way no longer counts, and producers follow from what is left."""
-        self._truncations += 1
+        self.truncations += 1
         recovery.reload_producers(self, 0)
 
-    def defer(self, job: RemovalJob) -> None:
-        self._removals.append(job)
-
-    def removal_job(self) -> RemovalJob | None:
-        """The next deferred removal, to be run in a thread; None when there is none."""
-        return self._removals.pop(0) if self._removals else None
+    def removal_job(self) -> FileJobs | None:
+        """Once per deferred removal (or swap): what to `run` in a thread. None when there is none."""
+        return self.file_jobs.take()

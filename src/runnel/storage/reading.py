@@ -143,11 +143,13 @@ def _start(log: Log, offset: int) -> tuple[Segment, int]:
         found = log.segments[number].locate(offset)
         if found is not None:
             return log.segments[number], found[0]
-    elif log.segments[number] is not hint[0]:
-        return log.segments[number], 0  # the hint was the end of the segment before
-    # The offset lies in a gap at the end of its segment: the next one continues.
-    following = log.segments[min(number + 1, len(log.segments) - 1)]
-    return following, 0 if following is not log.segments[number] else following.size_bytes
+    if hint is None or log.segments[number] is hint[0]:
+        number += 1  # the offset lies in a gap at the end of its segment
+    # Else the hint was the end of the segment before. The next one that holds anything continues.
+    for following in log.segments[number:]:
+        if following.size_bytes or following is log.active:
+            return following, 0
+    return log.active, log.active.size_bytes
 
 
 def _base_offset(segment: Segment) -> int:

@@ -13,15 +13,18 @@ import uuid
 from typing import TYPE_CHECKING
 
 from runnel.storage.checkpoints import (
+    COMPACTED_NAME,
     FIRST_SEGMENT_NAME,
     PARTITION_METADATA_NAME,
     decode_partition_metadata,
     encode_partition_metadata,
     encode_topic_id,
 )
+from runnel.storage.compaction.cleaning import CLEANED_SUFFIX
+from runnel.storage.compaction.swapping import SWAP_SUFFIX, finish_swaps, read_gaps_below
 from runnel.storage.errors import LogCorrupt, TopicIdMismatch
 from runnel.storage.files import TEMPORARY_SUFFIX
-from runnel.storage.scan import HEADERS_CHUNK_BYTES, Scanner, find_intact_batch
+from runnel.storage.scan import ANYWHERE, HEADERS_CHUNK_BYTES, Scanner, find_intact_batch
 from runnel.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, NEVER, SEGMENT_SUFFIXES, Segment
 from runnel.storage.syncing import read_first_segment
 from runnel.storage.trimming import restart_at
@@ -47,6 +50,11 @@ def load(
     """Fill an empty `Log` from its folder."""
     names = [] if log.is_new_directory else log.files.list(log.directory)
     _check_topic_id(log, topic_id, names)
+    names = _finish_swaps(log, names)
+    if COMPACTED_NAME in names:
+        log.gaps_below = read_gaps_below(log.files, log.path)
+    elif log.cleaned_offset is not None:
+        log.gaps_below = ANYWHERE  # Kafka has compacted it, and does not say how far
     _remove_leftovers(log, names)
     first_segment = read_first_segment(log.files, log.path) if FIRST_SEGMENT_NAME in names else None
     _find_segments(log, names, max(log_start_offset or 0, first_segment or 0), now_ms)
@@ -61,9 +69,13 @@ def load(
     if log_start_offset is not None and log_start_offset > log.end_offset:
         restart_at(log, log_start_offset)
     log.log_start_offset = max(log_start_offset or 0, log.segments[0].base_offset)
+    if log.cleaned_offset is not None:
+        log.cleaned_offset = min(log.cleaned_offset, log.end_offset)
     log.epochs.truncate_end(log.end_offset)
     log.epochs.truncate_start(log.log_start_offset)
     log.set_limits(log.active)
+    if log.active.start_timestamp() >= 0:  # a restart must not put off the roll by age
+        log.active.created_ms = min(now_ms, log.active.start_timestamp())
     reload_producers(log, now_ms)
     if scanned:
         _make_durable(log)
@@ -82,6 +94,13 @@ def _check_topic_id(log: Log, topic_id: uuid.UUID, names: list[str]) -> None:
         raise TopicIdMismatch(
             f"{log.path} belongs to topic id {encode_topic_id(found)}, not {encode_topic_id(topic_id)}"
         )
+
+
+def _finish_swaps(log: Log, names: list[str]) -> list[str]:
+    if not any(name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+        return names
+    finish_swaps(log.files, log.path, names)
+    return log.files.list(log.directory)
 
 
 def _remove_leftovers(log: Log, names: list[str]) -> None:
@@ -171,8 +190,7 @@ def _scan(log: Log, segment: Segment, number: int, recovery_point: int, salvage:
     size = segment.size_bytes
     segment.start_rebuild()
     segment.index_interval_bytes = log.config.index_interval_bytes
-    contiguous = not log.config.compacted
-    scanner = Scanner(segment.log.get(), 0, size, segment.base_offset, verify=True, contiguous=contiguous)
+    scanner = Scanner(segment.log.get(), 0, size, segment.base_offset, verify=True, gaps_below=log.gaps_below)
     for _, header in scanner:
         segment.note(header.size_bytes, header.last_offset, header.max_timestamp)
         log.epochs.note(header.leader_epoch, header.base_offset)
@@ -180,7 +198,7 @@ def _scan(log: Log, segment: Segment, number: int, recovery_point: int, salvage:
     log.unsynced.add((segment.log, segment.index.handle, segment.time_index.handle))
     if scanner.problem is None and segment is not log.active:
         gap = segment.end_offset - scanner.expected_offset
-        if gap < 0 or (gap and contiguous):
+        if gap < 0 or (gap and segment.end_offset > log.gaps_below):
             scanner.problem = f"the next segment starts at offset {segment.end_offset}"
     if scanner.problem is None:
         if segment is not log.active:

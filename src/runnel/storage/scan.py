@@ -20,13 +20,14 @@ BATCH_LENGTH_MIN = HEADER_BYTES - LENGTH_PREFIX_BYTES
 
 
 UNKNOWN_OFFSET = -1
+ANYWHERE = 1 << 63
 
 
 class Scanner:
     """Iterate once; then `position` is the end of the last good batch and `problem` says why it ended there.
 
-    `problem` is None when the range was walked to its end. Gaps between offsets are a problem if `contiguous`: only
-    compaction makes them.
+    `problem` is None when the range was walked to its end. A gap between offsets is a problem if it reaches beyond
+    `gaps_below`: only compaction makes them.
     """
 
     def __init__(
@@ -37,17 +38,20 @@ class Scanner:
         expected_offset: int = UNKNOWN_OFFSET,
         *,
         verify: bool = False,
-        contiguous: bool = False,
+        gaps_below: int = ANYWHERE,
         chunk_bytes: int | None = None,
     ) -> None:
         self._file = file
         self._end = end
         self._verify = verify
-        self._contiguous = contiguous
+        self._gaps_below = gaps_below
         self._chunk_bytes = chunk_bytes or (VERIFY_CHUNK_BYTES if verify else HEADERS_CHUNK_BYTES)
         self.position = start
         self.expected_offset = expected_offset
         self.problem: str | None = None
+        self.chunk = b""
+        """What was read last; with `verify` it holds the whole of the batch that was just found."""
+        self.chunk_position = start
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader]]:
         needed = self._chunk_bytes
@@ -66,6 +70,7 @@ class Scanner:
     def _walk(self, data: bytes, start: int) -> Iterator[tuple[int, BatchHeader]]:
         """The whole batches in `data`; without `verify`, the last may reach beyond it."""
         at, verify = 0, self._verify
+        self.chunk, self.chunk_position = data, start
         while len(data) - at >= HEADER_BYTES:
             header = read_header(data, at)
             self.problem = self._problem_of(header, start + at)
@@ -104,7 +109,7 @@ class Scanner:
             return None
         if header.base_offset < self.expected_offset:
             return f"offset {header.base_offset} follows {self.expected_offset - 1}"
-        if self._contiguous:
+        if header.base_offset > self._gaps_below:
             return f"offset {header.base_offset} stands where {self.expected_offset} was expected"
         return self._gap_problem(header, following)
 
@@ -113,7 +118,9 @@ class Scanner:
         follow from this one, it is this one's offset that is wrong."""
         if self._end - following < HEADER_BYTES:
             return None
-        after = read_header(self._file.read(following, HEADER_BYTES))
+        at = following - self.chunk_position
+        data = self.chunk[at : at + HEADER_BYTES]
+        after = read_header(data if len(data) == HEADER_BYTES else self._file.read(following, HEADER_BYTES))
         if after.magic == MAGIC and after.base_offset < header.next_offset:
             return f"offset {header.base_offset} leads to {after.base_offset}"
         return None

@@ -5,8 +5,8 @@ These block, and open the records of at most one batch per call (`verify` opens 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from runnel.storage.scan import Scanner
 from runnel.storage.segment import Segment
@@ -25,8 +25,27 @@ class Finding(NamedTuple):
     problem: str
 
 
-def offset_for_timestamp(log: Log, timestamp: int) -> tuple[int, int, int] | None:
-    for segment in log.segments:
+Found: TypeAlias = tuple[int, int, int]
+"""timestamp, offset, leader epoch"""
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> Found | None:
+    return _on_current_segments(log, lambda segments: _offset_for_timestamp(log, segments, timestamp))
+
+
+def _on_current_segments(log: Log, search: Callable[[list[Segment]], Found | None]) -> Found | None:
+    """Search in a thread, beside compaction and retention: their files may go before this one has opened them."""
+    while True:
+        segments = log.segments
+        try:
+            return search(segments)
+        except FileNotFoundError:
+            if log.segments is segments:
+                raise
+
+
+def _offset_for_timestamp(log: Log, segments: list[Segment], timestamp: int) -> Found | None:
+    for segment in segments:
         if segment.end_offset <= log.log_start_offset or segment.size_bytes == 0:
             continue
         segment.load_indexes()
@@ -39,7 +58,7 @@ def offset_for_timestamp(log: Log, timestamp: int) -> tuple[int, int, int] | Non
     return None
 
 
-def _first_since(segment: Segment, start: int, timestamp: int, offset_min: int) -> tuple[int, int, int] | None:
+def _first_since(segment: Segment, start: int, timestamp: int, offset_min: int) -> Found | None:
     located = segment.locate(start)
     if located is None:
         return None
@@ -55,24 +74,32 @@ def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[R
     return iterate_records(segment.log.get().read(position, header.size_bytes))
 
 
-def max_timestamp_offset(log: Log) -> tuple[int, int, int] | None:
+def max_timestamp_offset(log: Log) -> Found | None:
+    return _on_current_segments(log, lambda segments: _max_timestamp_offset(log, segments))
+
+
+def _max_timestamp_offset(log: Log, segments: list[Segment]) -> Found | None:
     best: Segment | None = None
-    for segment in log.segments:
+    for segment in segments:
         segment.load_indexes()
         if segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
             best = segment
     if best is None:
         return None
-    if best.max_timestamp_offset < log.log_start_offset:  # trimmed: no index knows the next largest
-        return _largest_since(log, log.log_start_offset)
-    return _first_since(best, best.max_timestamp_offset, best.max_timestamp, log.log_start_offset)
+    found = None
+    if best.max_timestamp_offset >= log.log_start_offset:
+        found = _first_since(best, best.max_timestamp_offset, best.max_timestamp, log.log_start_offset)
+    # Trimmed, or of a batch that compaction emptied: no index knows the next largest.
+    return found or _largest_since(segments, log.log_start_offset)
 
 
-def _largest_since(log: Log, start: int) -> tuple[int, int, int] | None:
+def _largest_since(segments: list[Segment], start: int) -> Found | None:
     best: tuple[Segment, BatchHeader] | None = None
-    for segment in log.segments:
+    for segment in segments:
         for _, header in segment.headers(0):
-            if header.last_offset >= start and (best is None or header.max_timestamp > best[1].max_timestamp):
+            if header.last_offset < start or header.record_count == 0:
+                continue
+            if best is None or header.max_timestamp > best[1].max_timestamp:
                 best = (segment, header)
     if best is None or best[1].max_timestamp < 0:
         return None
@@ -82,13 +109,12 @@ def _largest_since(log: Log, start: int) -> tuple[int, int, int] | None:
 
 def verify(log: Log) -> Iterator[Finding]:
     expected = log.segments[0].base_offset
-    contiguous = not log.config.compacted
     for segment in log.segments:
-        if segment.base_offset < expected or (contiguous and segment.base_offset > expected):
+        if segment.base_offset < expected or expected < segment.base_offset > log.gaps_below:
             problem = f"the segment before it ends at offset {expected}"
             yield Finding(segment.log.path, 0, segment.base_offset, problem)
         file, size, start = segment.log.get(), segment.size_bytes, segment.base_offset
-        scanner = Scanner(file, 0, size, start, verify=True, contiguous=contiguous)
+        scanner = Scanner(file, 0, size, start, verify=True, gaps_below=log.gaps_below)
         for _ in scanner:
             pass
         if scanner.problem is not None:

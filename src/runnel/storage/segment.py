@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runnel.storage.files import Files
-from runnel.storage.handles import HandleCache
+from runnel.storage.handles import Handle, HandleCache
 from runnel.storage.index import OffsetIndex, TimeIndex
 from runnel.storage.scan import SEARCH_CHUNK_BYTES, Scanner
 from runnel.wire.batch import HEADER_BYTES, BatchHeader, read_header
@@ -51,16 +51,19 @@ class Segment:
         "time_index",
     )
 
-    def __init__(self, directory: str, base_offset: int, files: Files, handles: HandleCache) -> None:
+    def __init__(
+        self, directory: str, base_offset: int, files: Files, handles: HandleCache, name_end: str = ""
+    ) -> None:
+        """`name_end` comes after the suffix of each file: compaction's segments have other names at first."""
         self.directory = directory
         self.base_offset = base_offset
         self.end_offset = NEVER
         """The base offset of the next segment; NEVER while this one is the active."""
         self.files = files
         self.size_bytes = 0
-        self.log = handles.handle(files, self.path(LOG_SUFFIX))
-        self.index = OffsetIndex(handles.handle(files, self.path(INDEX_SUFFIX)), base_offset)
-        self.time_index = TimeIndex(handles.handle(files, self.path(TIME_INDEX_SUFFIX)), base_offset)
+        self.log = handles.handle(files, self.path(LOG_SUFFIX) + name_end)
+        self.index = OffsetIndex(handles.handle(files, self.path(INDEX_SUFFIX) + name_end), base_offset)
+        self.time_index = TimeIndex(handles.handle(files, self.path(TIME_INDEX_SUFFIX) + name_end), base_offset)
         self.indexes_loaded = False
         self.indexes_suspect = False
         self.max_timestamp = -1
@@ -211,6 +214,16 @@ class Segment:
         """Batches from `position`, which must be the start of one, to the end; no checksums."""
         return iter(Scanner(self.log.get(), position, self.size_bytes, chunk_bytes=chunk_bytes))
 
+    @property
+    def file_handles(self) -> tuple[Handle, Handle, Handle]:
+        """The indexes first: a segment is there when its log file is."""
+        return self.index.handle, self.time_index.handle, self.log
+
     def release(self) -> None:
-        for handle in (self.log, self.index.handle, self.time_index.handle):
+        for handle in self.file_handles:
             handle.release()
+
+    def detach(self) -> None:
+        """The log has let go of the segment; whoever is reading it goes on."""
+        for handle in self.file_handles:
+            handle.detach()

@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from runnel.storage.checkpoints import FIRST_SEGMENT_NAME, decode_first_segment, encode_first_segment
 from runnel.storage.files import File, Files
@@ -126,24 +128,65 @@ def write_first_segment(tree: Files, directory: str, base_offset: int) -> None:
     tree.write_atomic(f"{directory}/{FIRST_SEGMENT_NAME}", encode_first_segment(base_offset), sync=True)
 
 
-class RemovalGate:
-    """One removal at a time, and none after the log was closed: its names may by then belong to another log."""
+class FileJob(Protocol):
+    """Renames and removals of one log's files, to be run in a thread."""
 
-    __slots__ = ("_lock", "closed")
+    def run(self) -> None: ...
+
+
+class FileJobs:
+    """The file jobs of one log: one at a time, oldest first, none after the log was closed (its names may by then
+    belong to another log) and none after one that failed."""
+
+    __slots__ = ("_handed", "_lock", "_put", "_waiting", "closed")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._waiting: deque[FileJob] = deque()
+        self._put = 0
+        self._handed = 0
         self.closed = False
 
+    def put(self, job: FileJob) -> None:
+        self._waiting.append(job)
+        self._put += 1
+
+    def take(self) -> FileJobs | None:
+        """Once per job that was put: something whose `run` runs the oldest that waits. None when all were taken."""
+        if self._handed >= self._put:
+            return None
+        self._handed += 1
+        return self
+
+    def run(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._run_first()
+
+    def run_all(self) -> None:
+        """Blocking."""
+        self._handed = self._put
+        with self._lock:
+            while self._waiting:
+                self._run_first()
+
+    def _run_first(self) -> None:
+        if self.closed:
+            self._waiting.clear()
+            return
+        try:
+            self._waiting.popleft().run()
+        except OSError:
+            self._waiting.clear()
+            raise
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
     def close(self) -> None:
-        """Blocking: waits for a removal that is running."""
+        """Blocking: waits for a job that is running."""
         with self._lock:
             self.closed = True
-
-    def run(self, removal: Callable[[], None]) -> None:
-        with self._lock:
-            if not self.closed:
-                removal()
 
 
 class RemovalJob:
@@ -154,29 +197,18 @@ class RemovalJob:
     back after a power loss, and a gap between those that did and those that did not looks like lost bytes.
     """
 
-    __slots__ = ("_directory", "_first_offset", "_gate", "_keep", "_paths", "_tree")
+    __slots__ = ("_directory", "_first_offset", "_keep", "_paths", "_tree")
 
     def __init__(
-        self,
-        tree: Files,
-        directory: str,
-        gate: RemovalGate,
-        *,
-        first_offset: int,
-        keep: Sequence[str],
-        paths: Sequence[str],
+        self, tree: Files, directory: str, *, first_offset: int, keep: Sequence[str], paths: Sequence[str]
     ) -> None:
         self._tree = tree
         self._directory = directory
-        self._gate = gate
         self._first_offset = first_offset
         self._keep = keep
         self._paths = paths
 
     def run(self) -> None:
-        self._gate.run(self._remove)
-
-    def _remove(self) -> None:
         for path in self._keep:
             with contextlib.suppress(FileNotFoundError):
                 self._tree.open(path).sync()

@@ -106,13 +106,11 @@ def _remove_first(log: Log, count: int, defer_removal: bool) -> None:
     log.hints = {}
     stale = log.snapshots.forget({segment.base_offset for segment in kept}, first)
     paths = [*_paths(removed), *stale]
-    job = RemovalJob(log.files, log.path, log.removal_gate, first_offset=first, keep=keep, paths=paths)
+    log.file_jobs.put(RemovalJob(log.files, log.path, first_offset=first, keep=keep, paths=paths))
     for segment in removed:
-        segment.release()
-    if defer_removal:
-        log.defer(job)
-    else:
-        _run(log, job)
+        segment.detach()
+    if not defer_removal:
+        _run_jobs(log)
 
 
 def _stand_in(log: Log, first: int, kept: list[Segment]) -> list[str]:
@@ -133,9 +131,9 @@ def _paths(segments: list[Segment]) -> list[str]:
     return [segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES]
 
 
-def _run(log: Log, job: RemovalJob) -> None:
+def _run_jobs(log: Log) -> None:
     try:
-        job.run()
+        log.file_jobs.run_all()
     except OSError as error:
         log.go_offline(error)
 
@@ -145,6 +143,7 @@ def truncate_to(log: Log, offset: int) -> None:
         raise LogOffline(log.path, log.offline)
     if offset >= log.end_offset:
         return
+    _run_jobs(log)
     try:
         if offset <= log.segments[0].base_offset:
             restart_at(log, offset)
@@ -166,7 +165,19 @@ def _cut_at(log: Log, offset: int) -> None:
     log.hints = {}
     if located is not None:
         last.cut(located[0])
+    if log.gaps_below > 0:  # the end must be one that a restart finds again
+        end_offset = min(end_offset, _end_of(last))
     _finish(log, end_offset, removed)
+
+
+def _end_of(segment: Segment) -> int:
+    """The offset after the last batch."""
+    segment.load_indexes()
+    last = segment.index.last
+    end_offset = segment.base_offset
+    for _, header in segment.headers(last[1] if last else 0):
+        end_offset = header.next_offset
+    return end_offset
 
 
 def restart_at(log: Log, offset: int) -> None:
@@ -193,12 +204,14 @@ def _finish(log: Log, end_offset: int, removed: list[Segment]) -> None:
         segment.release()
     log.end_offset = end_offset
     log.flushed_offset = min(log.flushed_offset, end_offset)
+    if log.cleaned_offset is not None:
+        log.cleaned_offset = min(log.cleaned_offset, end_offset)
     log.log_start_offset = min(log.log_start_offset, end_offset)
     log.size_bytes = sum(segment.size_bytes for segment in log.segments)
     log.epochs.truncate_end(end_offset)
     log.snapshots.delete_after(end_offset)
     log.set_limits(log.active)
     log.active.log.get().sync()
-    RemovalJob(log.files, log.path, log.removal_gate, first_offset=0, keep=(), paths=_paths(removed)).run()
+    RemovalJob(log.files, log.path, first_offset=0, keep=(), paths=_paths(removed)).run()
     log.files.sync_directory(log.path)
     log.truncated()

@@ -33,6 +33,8 @@ COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+"""Set by compaction (KIP-534): the base timestamp is the time from which the tombstones of the batch may go."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = Struct(">q")
@@ -98,6 +100,10 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return self.attributes & CONTROL_BIT != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
 def read_header(buffer: ReadBuffer, position: int = 0) -> BatchHeader:
@@ -274,12 +280,18 @@ def encode_batch(
     if log_append_time_ms is not None:
         attributes |= LOG_APPEND_TIME_BIT
         max_timestamp = log_append_time_ms
-    batch = bytearray(HEADER_BYTES)
-    batch += data
-    _HEADER.pack_into(
-        batch, 0, base_offset, len(batch) - LENGTH_PREFIX_BYTES, leader_epoch, MAGIC, 0, attributes,
-        deltas[-1], base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(records),
+    header = BatchHeader(
+        base_offset, 0, leader_epoch, MAGIC, 0, attributes, deltas[-1], base_timestamp, max_timestamp,
+        producer_id, producer_epoch, base_sequence, len(records),
     )  # fmt: skip
+    return assemble(header, data)
+
+
+def assemble(header: BatchHeader, records: ReadBuffer) -> bytearray:
+    """A whole batch of this header and these (compressed) records; length and CRC are computed."""
+    batch = bytearray(HEADER_BYTES)
+    batch += records
+    _HEADER.pack_into(batch, 0, *header._replace(batch_length=len(batch) - LENGTH_PREFIX_BYTES, crc=0))
     _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
     return batch
 
