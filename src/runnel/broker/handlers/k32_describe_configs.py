@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnel.broker.handlers.resources_named import resource_names, resource_of
+from runnel.broker.handlers.resources_named import is_denied, resource_of, topics_among_resources
 from runnel.broker.router import Access, Api, Body, Context
 from runnel.core.configs import ConfigRow
 from runnel.wire.apis import ApiKey
@@ -23,7 +23,7 @@ def _result(context: Context, request: Any, asked: Any) -> Body:
     resource = resource_of(asked)
     row: Body = {"resource_type": resource.type, "resource_name": resource.name, "configs": []}
     try:
-        if resource.name in context.denied:
+        if is_denied(context, asked):
             raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         names = set(asked.configuration_keys or ()) or None  # none named: all, as in Kafka
         rows = context.node.configs.describe(resource, names)
@@ -47,4 +47,4 @@ def config_row(config: ConfigRow, with_synonyms: bool, with_documentation: bool)
     }
 
 
-API = Api(ApiKey.DESCRIBE_CONFIGS, handle, Access("DESCRIBE_CONFIGS", "TOPIC", resource_names))
+API = Api(ApiKey.DESCRIBE_CONFIGS, handle, Access("DESCRIBE_CONFIGS", "TOPIC", topics_among_resources))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnel.broker.handlers.resources_named import altered, resource_names
+from runnel.broker.handlers.resources_named import altered, topics_among_resources
 from runnel.broker.router import Access, Api, Body, Context
 from runnel.wire.apis import ApiKey
 
@@ -21,4 +21,4 @@ def _changes(resource: Any) -> list[tuple[str, str | None]]:
     return [(config.name, config.value) for config in resource.configs]
 
 
-API = Api(ApiKey.ALTER_CONFIGS, handle, Access("ALTER_CONFIGS", "TOPIC", resource_names))
+API = Api(ApiKey.ALTER_CONFIGS, handle, Access("ALTER_CONFIGS", "TOPIC", topics_among_resources))

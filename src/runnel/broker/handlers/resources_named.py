@@ -1,4 +1,7 @@
-"""Config resources in requests (topics, brokers): what they are called, and the rows that answer for them."""
+"""Config resources in requests: what they are called, who may touch them, and the rows that answer for them.
+
+Kafka asks for the topic, for the group, or, for everything else, for the cluster. Only topics are asked for so far.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.broker.router import Body, Context
-from runnel.core.metadata import ConfigOutcome, ConfigResource
+from runnel.core.metadata import ConfigOutcome, ConfigResource, ResourceType
 from runnel.wire.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
@@ -15,8 +18,12 @@ if TYPE_CHECKING:
 Change = TypeVar("Change")
 
 
-def resource_names(node: Node, request: Any) -> list[str]:
-    return [resource.resource_name for resource in request.resources]
+def topics_among_resources(node: Node, request: Any) -> list[str]:
+    return [resource.resource_name for resource in request.resources if resource.resource_type == ResourceType.TOPIC]
+
+
+def is_denied(context: Context, resource: Any) -> bool:
+    return resource.resource_type == ResourceType.TOPIC and resource.resource_name in context.denied
 
 
 def resource_of(resource: Any) -> ConfigResource:
@@ -33,7 +40,7 @@ async def altered(
     wanted = [
         (resource_of(resource), changes_of(resource))
         for resource in request.resources
-        if resource.resource_name not in context.denied
+        if not is_denied(context, resource)
     ]
     try:
         outcomes = list(await submit(wanted, request.validate_only))
@@ -42,7 +49,7 @@ async def altered(
     outcomes += [
         ConfigOutcome(resource_of(resource), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         for resource in request.resources
-        if resource.resource_name in context.denied
+        if is_denied(context, resource)
     ]
     return {"responses": [_row(outcome) for outcome in outcomes]}
 
