@@ -48,6 +48,17 @@ ADVICE: dict[ErrorCode, str] = {
 }
 
 
+# A broker's own sentence is the better one, except where it merely repeats what the code says.
+_CODE_SAYS_IT_ALL = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.NON_EMPTY_GROUP,
+    }
+)
+
+
 class ClientError(Exception):
     """Anything that went wrong between this client and a broker, told for a person."""
 
@@ -71,8 +82,7 @@ def refused(code: int, subject: str, broker_message: str | None = None) -> Clien
     known = known_code(code)
     name = known.name if known == code else f"error code {code}"
     advice = ADVICE.get(known)
-    # A broker's own sentence is the better one, except where it merely repeats what the code says.
-    if broker_message and known not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_ALREADY_EXISTS):
+    if broker_message and known not in _CODE_SAYS_IT_ALL:
         return ClientError(f"{subject}: {broker_message.rstrip('.')} ({name})", code=known)
     if advice is not None:
         return ClientError(advice.format(subject=subject), code=known)
