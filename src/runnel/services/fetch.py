@@ -19,10 +19,12 @@ from runnel.storage.errors import LogOffline
 from runnel.storage.reading import ReadPlan
 from runnel.wire.errors import ErrorCode, Refusal
 from runnel.wire.fetch import FetchPartition, FetchPartitionReply
+from runnel.wire.types import NO_EPOCH
 
 log = logging.getLogger("runnel.fetch")
 
 READ_THREADS = 4
+ABSENT_CODES = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 class Limits(NamedTuple):
@@ -116,7 +118,7 @@ class FetchService:
             raise self._partitions.why_absent(key.topic, key.topic_id, key.partition)
         if key.topic_id.int and key.topic_id != partition.topic_id:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {key.topic_id}")
-        partition.check_leader_epoch(fetch.current_leader_epoch)
+        partition.check_leader_epoch(max(fetch.current_leader_epoch, NO_EPOCH))
         diverging = self._divergence(partition, fetch)
         plan: ReadPlan | None = None
         if diverging is None:
@@ -145,13 +147,17 @@ class FetchService:
         """KIP-595 truncation detection: where the reader's last epoch ended here, if not where it believes."""
         if fetch.last_fetched_epoch < 0:
             return None
-        epoch, end_offset = partition.log.end_offset_for_epoch(fetch.last_fetched_epoch)
+        epoch, end_offset = partition.end_of_epoch(fetch.last_fetched_epoch)
+        if epoch == NO_EPOCH:
+            raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE, f"nothing is known of epoch {fetch.last_fetched_epoch}")
         if epoch < fetch.last_fetched_epoch or end_offset < fetch.fetch_offset:
             return (epoch, end_offset)
         return None
 
     def _refused(self, index: int, refusal: Refusal) -> FetchPartitionReply:
-        return FetchPartitionReply(index, refusal.code, -1, -1, -1)
+        # As Kafka: an empty list where there is no such partition, else null.
+        aborted = () if refusal.code in ABSENT_CODES else None
+        return FetchPartitionReply(index, refusal.code, -1, -1, -1, aborted)
 
     # --- waiting ----------------------------------------------------------------------------------------------
 

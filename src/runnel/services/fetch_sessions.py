@@ -106,7 +106,6 @@ class FetchSessions:
                 f"fetch session {request.session_id} is at epoch {session.epoch}, not {request.session_epoch}",
             )
         if session.by_id != by_id:
-            del self._sessions[session.session_id]
             raise Refusal(
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session changed between topic names and topic ids"
             )

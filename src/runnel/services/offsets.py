@@ -60,12 +60,6 @@ class OffsetService:
             return NOTHING
         return FoundOffset(*found)
 
-    def end_of_epoch(self, partition: Partition, epoch: int) -> tuple[int, int]:
-        """The largest epoch that is not above ``epoch``, and where it ended; (-1, -1) where unknown (KIP-101)."""
-        if epoch == partition.leader_epoch:  # also when nothing has been appended in this epoch yet
-            return epoch, partition.log.end_offset
-        return partition.log.end_offset_for_epoch(epoch)
-
 
 def epoch_at(partition: Partition, offset: int) -> int:
     """The leader epoch that wrote, or will write, this offset."""

@@ -12,6 +12,7 @@ from runnel.services.flusher import SyncWait
 from runnel.storage.errors import LogOffline
 from runnel.storage.log import Log
 from runnel.wire.errors import ErrorCode, Refusal
+from runnel.wire.types import NO_EPOCH
 
 NEVER_OFFSET = 1 << 62
 
@@ -94,9 +95,17 @@ class Partition:
         for waiter in tuple(self.waiters):
             waiter.appended(1 << 62)
 
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch that is not above ``epoch``, and where it ended; (-1, -1) where unknown (KIP-101)."""
+        if epoch == self.leader_epoch:  # also when nothing has been appended in this epoch yet
+            return epoch, self.log.end_offset
+        if NO_EPOCH != epoch < self.leader_epoch and not self.log.epochs.entries:
+            return epoch, self.log.end_offset  # nothing was ever written: this leader began where that one ended
+        return self.log.end_offset_for_epoch(epoch)
+
     def check_leader_epoch(self, current: int) -> None:
         """KIP-320: a client that knows another epoch than ours must refresh its metadata, or we must."""
-        if current < 0 or current == self.leader_epoch:
+        if current == NO_EPOCH or current == self.leader_epoch:
             return
         if current < self.leader_epoch:
             raise Refusal(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch is {self.leader_epoch}, not {current}")

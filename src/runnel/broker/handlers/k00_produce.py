@@ -106,7 +106,8 @@ def append_all(context: Context, request: ProduceRequest) -> Outcome:
             )
             if done.durable is not None:
                 waits.append((len(replies), len(row) - 1, done.durable))
-        replies.append((name, topic_id, row))
+        if row:
+            replies.append((name, topic_id, row))
     if context.charge is not None:
         context.charge.produced()
     if request.acks == 0:

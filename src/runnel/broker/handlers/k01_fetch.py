@@ -118,7 +118,7 @@ def resolve(context: Context, request: FetchRequest) -> tuple[Requests, FetchSes
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             sessions.close(request.session_id)
-        if request.session_epoch == FINAL_EPOCH or not named:
+        if request.session_epoch == FINAL_EPOCH:
             return named, None
         session = sessions.open(random.getrandbits(31), by_id, now_ms)
         if session is not None:

@@ -31,6 +31,8 @@ BY_ID_SINCE_VERSION = 12  # 10 and 11 have the field, but Kafka refuses its use
 
 
 def handle(context: Context, request: Any) -> Outcome:
+    if context.version < BY_ID_SINCE_VERSION and _asks_by_id(request):
+        return _refused_whole(context, request)
     missing = _to_create(context, request)
     if missing:
         return _create_then_answer(context, request, missing)
@@ -43,6 +45,8 @@ def _to_create(context: Context, request: Any) -> list[str]:
     if context.version >= ALWAYS_AUTO_CREATE_BEFORE_VERSION and not request.allow_auto_topic_creation:
         return []
     known = context.node.image.topics
+    if any(t.topic_id != ZERO_UUID for t in request.topics):
+        return []
     return [t.name for t in request.topics if t.name and t.name not in known and t.name not in context.denied]
 
 
@@ -82,7 +86,7 @@ def _body(context: Context, request: Any, refused: dict[str, int]) -> Body:
         topics = [t for t in image.topics.values() if t.name not in context.denied]
         rows = [topic_row(topic, request.include_topic_authorized_operations) for topic in topics]
     else:
-        rows = [_asked_row(context, request, asked, refused) for asked in request.topics]
+        rows = [_asked_row(context, request, asked, refused) for asked in _distinct(request.topics)]
     return {
         "brokers": node.broker_rows(context.connection.advertised),
         "cluster_id": node.cluster_id,
@@ -94,21 +98,38 @@ def _body(context: Context, request: Any, refused: dict[str, int]) -> Body:
 
 def _asked_row(context: Context, request: Any, asked: Any, refused: dict[str, int]) -> Body:
     image = context.node.image
-    if context.version < BY_ID_SINCE_VERSION and (asked.name is None or asked.topic_id != ZERO_UUID):
-        return _missing_row(ErrorCode.INVALID_REQUEST, asked.name or "", asked.topic_id)
+    with_operations = request.include_topic_authorized_operations
     by_id = asked.name is None or asked.topic_id != ZERO_UUID
     name = image.topic_names.get(asked.topic_id) if by_id else asked.name
     if name is not None and name in context.denied:
-        return _missing_row(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, ZERO_UUID)
+        return _missing_row(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, ZERO_UUID, False)
     topic = image.topics.get(name) if name is not None else None
     if topic is not None:
-        return topic_row(topic, request.include_topic_authorized_operations)
+        return topic_row(topic, with_operations)
     if by_id:
-        return _missing_row(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _missing_row(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id, False)
     code = refused.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not context.node.topics.is_legal_name(asked.name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return _missing_row(code, asked.name, ZERO_UUID)
+    return _missing_row(code, asked.name, ZERO_UUID, with_operations)
+
+
+def _asks_by_id(request: Any) -> bool:
+    return any(topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics or ())
+
+
+def _refused_whole(context: Context, request: Any) -> Buffers:
+    """Versions 10 and 11 have the fields of ids, but no use for them: Kafka refuses the whole request."""
+    code = ErrorCode.INVALID_REQUEST
+    rows = [_missing_row(code, topic.name or "", topic.topic_id, False) for topic in request.topics]
+    body = messages.encode_response(ApiKey.METADATA, context.version, {"cluster_id": None, "topics": rows})
+    return [prefix(context.header, len(body)), body]
+
+
+def _distinct(asked: Iterable[Any]) -> list[Any]:
+    """Each topic once. Where any is asked for by id, names count for nothing, as in Kafka."""
+    by_id = {topic.topic_id: topic for topic in asked if topic.topic_id != ZERO_UUID}
+    return list((by_id or {topic.name: topic for topic in asked}).values())
 
 
 def topic_row(topic: TopicImage, with_operations: bool) -> Body:
@@ -130,8 +151,9 @@ def topic_row(topic: TopicImage, with_operations: bool) -> Body:
     }
 
 
-def _missing_row(code: int, name: str | None, topic_id: UUID) -> Body:
-    return {"error_code": code, "name": name, "topic_id": topic_id}
+def _missing_row(code: int, name: str | None, topic_id: UUID, with_operations: bool) -> Body:
+    operations = topic_operations(with_operations)
+    return {"error_code": code, "name": name, "topic_id": topic_id, "topic_authorized_operations": operations}
 
 
 def _names(node: Node, request: Any) -> Iterable[str]:

@@ -47,6 +47,7 @@ def _row(context: Context, outcome: TopicOutcome) -> Body:
     return {
         "name": outcome.name,
         "topic_id": outcome.topic_id,
+        "error_message": None,
         "num_partitions": outcome.partition_count,
         "replication_factor": outcome.replication_factor,
         "configs": [

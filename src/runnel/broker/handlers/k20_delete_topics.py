@@ -24,7 +24,7 @@ STRICT_QUOTA_SINCE_VERSION = 5  # KIP-599
 
 
 async def handle(context: Context, request: Any) -> Body:
-    wanted = _wanted(context.version, request)
+    wanted, unclear = _wanted(context.version, request)
     allowed = [key for key in wanted if _name(context.node, key) not in context.denied]
     admit = context.admission(STRICT_QUOTA_SINCE_VERSION)
     try:
@@ -33,6 +33,7 @@ async def handle(context: Context, request: Any) -> Body:
         outcomes = [_outcome(key, refusal.code, refusal.message) for key in allowed]
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     outcomes += [_outcome(key, denied, None) for key in wanted if _name(context.node, key) in context.denied]
+    outcomes += unclear
     return {
         "responses": [
             {
@@ -46,10 +47,19 @@ async def handle(context: Context, request: Any) -> Body:
     }
 
 
-def _wanted(version: int, request: Any) -> list[str | UUID]:
+def _wanted(version: int, request: Any) -> tuple[list[str | UUID], list[TopicOutcome]]:
+    """What to delete, by name or by id, and the refusals of what has both or neither."""
     if version < BY_ID_SINCE_VERSION:
-        return list(request.topic_names)
-    return [topic.name if topic.name is not None else topic.topic_id for topic in request.topics]
+        return list(request.topic_names), []
+    wanted: list[str | UUID] = []
+    unclear = []
+    for topic in request.topics:
+        if (topic.name is None) == (topic.topic_id == ZERO_UUID):
+            message = "a topic to delete is given by its name or by its id"
+            unclear.append(TopicOutcome(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
+        else:
+            wanted.append(topic.topic_id if topic.name is None else topic.name)
+    return wanted, unclear
 
 
 def _name(node: Node, key: str | UUID) -> str:

@@ -27,10 +27,21 @@ async def _one(context: Context, topic: str, wanted: Any) -> Body:
     try:
         if topic in context.denied:
             raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        _check_allowed(context, topic)
         low_watermark = await context.node.partitions.trim(topic, wanted.partition_index, wanted.offset)
     except Refusal as refusal:
         return {"partition_index": wanted.partition_index, "low_watermark": -1, "error_code": refusal.code}
     return {"partition_index": wanted.partition_index, "low_watermark": low_watermark}
+
+
+def _check_allowed(context: Context, name: str) -> None:
+    topic = context.node.image.topics.get(name)
+    if topic is None:
+        return
+    if topic.internal:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
+    if "delete" not in context.node.configs.of_topic(topic.configs)["cleanup.policy"]:
+        raise Refusal(ErrorCode.POLICY_VIOLATION, f"{name} is only compacted: cleanup.policy lacks delete")
 
 
 API = Api(ApiKey.DELETE_RECORDS, handle, Access("DELETE", "TOPIC", topic_names))

@@ -32,7 +32,7 @@ async def _one(context: Context, topic: str, wanted: Any) -> Body:
         partition.check_leader_epoch(wanted.current_leader_epoch)
     except Refusal as refusal:
         return {"partition": wanted.partition, "error_code": refusal.code}
-    epoch, end_offset = context.node.offsets.end_of_epoch(partition, wanted.leader_epoch)
+    epoch, end_offset = partition.end_of_epoch(wanted.leader_epoch)
     return {"partition": wanted.partition, "leader_epoch": epoch, "end_offset": end_offset}
 
 
