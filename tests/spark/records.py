@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from runnel.spark.source import RunnelDataSource
 from runnel.spark.stream_reader import StreamReader
 
 DELIVERY_S = 60
+BASE_MS = int(time.time()) * 1000 - 3_600_000
+"""The timestamp of record 0: an hour ago, so that retention lets it be."""
 
 
 class Sent(NamedTuple):
@@ -44,7 +47,9 @@ def produce(bootstrap: str, topic: str, records: Iterable[Sent], **settings: Any
 
 
 def numbered(count: int, partition: int = 0, first: int = 0) -> list[Sent]:
-    return [Sent(b"%d" % number, b"k%d" % number, partition, 1000 + number) for number in range(first, first + count)]
+    return [
+        Sent(b"%d" % number, b"k%d" % number, partition, BASE_MS + number) for number in range(first, first + count)
+    ]
 
 
 def source(bootstrap: str, options: Mapping[str, str]) -> RunnelDataSource:

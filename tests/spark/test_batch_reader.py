@@ -18,7 +18,7 @@ from runnel.client.errors import ClientError
 from runnel.spark.errors import DataLoss, OptionError
 from runnel.spark.reading import task as task_module
 from runnel.spark.reading.task import ReadTask
-from spark.records import Sent, batch_reader, numbered, produce, read, read_batch, source, values
+from spark.records import BASE_MS, Sent, batch_reader, numbered, produce, read, read_batch, source, values
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NEVER = str(2**53)
@@ -45,10 +45,10 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 def test_every_column_of_every_codec(bootstrap: str, topic: str, codec: str) -> None:
     headers = (("a", b"1"), ("b", None))
     records = [
-        Sent(b"value", b"key", 0, 1_700_000_000_123, headers),
-        Sent(None, b"tombstone", 0, 1_700_000_000_124),
-        Sent(b"v" * 5000, None, 1, 1_700_000_000_125),
-        Sent(b"", b"", 1, 1_700_000_000_126),
+        Sent(b"value", b"key", 0, BASE_MS + 123, headers),
+        Sent(None, b"tombstone", 0, BASE_MS + 124),
+        Sent(b"v" * 5000, None, 1, BASE_MS + 125),
+        Sent(b"", b"", 1, BASE_MS + 126),
     ]
     produce(bootstrap, topic, records, **{"compression.type": codec})
     rows = read_batch(bootstrap, subscribe=topic, includeHeaders="true")
@@ -60,7 +60,7 @@ def test_every_column_of_every_codec(bootstrap: str, topic: str, codec: str) -> 
     ]
     assert {row["topic"] for row in rows} == {topic}
     assert {row["timestampType"] for row in rows} == {0}
-    assert [int(row["timestamp"].timestamp() * 1000 + 0.5) - 1_700_000_000_000 for row in rows] == [123, 124, 125, 126]
+    assert [round(row["timestamp"].timestamp() * 1000) - BASE_MS for row in rows] == [123, 124, 125, 126]
     assert [row["headers"] for row in rows] == [
         [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
         None,
@@ -118,12 +118,12 @@ def test_offsets_must_name_every_partition(bootstrap: str, topic: str) -> None:
 
 
 def test_timestamps_say_where_to_begin_and_to_end(bootstrap: str, topic: str) -> None:
-    produce(bootstrap, topic, [*numbered(10), *numbered(10, 1)])  # at 1000 + number
-    both = read_batch(bootstrap, subscribe=topic, startingTimestamp="1008", endingTimestamp="1009")
+    produce(bootstrap, topic, [*numbered(10), *numbered(10, 1)])  # at BASE_MS + number
+    both = read_batch(bootstrap, subscribe=topic, startingTimestamp=str(BASE_MS + 8), endingTimestamp=str(BASE_MS + 9))
     assert values(both) == [b"8", b"8"]
     by_partition = {
-        "startingOffsetsByTimestamp": f'{{"{topic}":{{"0":1009,"1":1007}}}}',
-        "endingOffsetsByTimestamp": f'{{"{topic}":{{"0":{NEVER},"1":1009}}}}',
+        "startingOffsetsByTimestamp": f'{{"{topic}":{{"0":{BASE_MS + 9},"1":{BASE_MS + 7}}}}}',
+        "endingOffsetsByTimestamp": f'{{"{topic}":{{"0":{NEVER},"1":{BASE_MS + 9}}}}}',
     }
     assert values(read_batch(bootstrap, subscribe=topic, **by_partition)) == [b"9", b"7", b"8"]
 

@@ -18,7 +18,10 @@ from runnel.wire.messages import Struct
 
 GROUP_KEY = 0
 STANDALONE_GENERATION = -1
-_COORDINATOR_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+COMMIT_PATIENCE_S = 5.0
+"""A commit only informs: it must not hold up the query for long."""
+# Where a topic was deleted in the meantime there is nothing to commit.
+_FINE = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def list_offsets(
@@ -53,10 +56,13 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
         }
         for target, offset in offsets.items()
     }
+    unseen = {target.topic for target in offsets} - cluster.view.topics.keys()
+    if unseen:
+        cluster.refresh(sorted(unseen))
     topics = [
         {**topic, "topic_id": cluster.view.topics[topic["name"]].topic_id}
         for topic in _by_topic(rows)
-        if topic["name"] in cluster.view.topics
+        if cluster.view.topics[topic["name"]].error_code == 0
     ]
     body = {
         "group_id": group_id,
@@ -65,13 +71,13 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
         "group_instance_id": None,
         "topics": topics,
     }
-    patience = Patience(cluster.settings.request_timeout_s)
+    patience = Patience(COMMIT_PATIENCE_S)
     while True:
         try:
             reply = cluster.connect(_coordinator(cluster, group_id)).call(ApiKey.OFFSET_COMMIT, body)
             for topic in reply.topics:
                 for row in topic.partitions:
-                    if row.error_code:
+                    if row.error_code not in _FINE:
                         raise refused(row.error_code, f"commit to group '{group_id}'")
             return
         except ClientError as error:
