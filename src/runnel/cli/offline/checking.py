@@ -18,8 +18,9 @@ from runnel.cli.offline.places import (
     SNAPSHOT_OF_METADATA_SUFFIX,
     PartitionDir,
     base_offset,
+    current_segments,
+    is_segment,
     open_for_reading,
-    segments,
     with_suffix,
 )
 from runnel.cli.output import counted
@@ -46,7 +47,8 @@ class Known(NamedTuple):
     """What the data directory says of a partition; None where it says nothing."""
 
     topic_id: UUID | None = None
-    compacted: bool | None = None
+    gaps_below: int | None = None
+    """Where compaction may have left gaps between offsets; None where nobody knows."""
     recovery_point: int | None = None
     high_watermark: int | None = None
     log_start: int | None = None
@@ -90,7 +92,7 @@ class _Walk:
         self._cut: Cut | None = None
 
     def run(self) -> None:
-        paths = segments(self._place.path)
+        paths = current_segments(self._place.path)
         self._report.segments = len(paths)
         self._report.start_offset = self._report.end_offset = base_offset(paths[0]) if paths else 0
         for before, path in zip((None, *paths), paths, strict=False):
@@ -123,10 +125,10 @@ class _Walk:
 
     def _gap(self, path: Path, position: int, found: int, cut: Cut) -> None:
         missing = f"offsets {cut.offset} to {found - 1} are missing"
-        if self._known.compacted is None:
+        if self._known.gaps_below is None:
             message = f"{missing}; in a compacted topic that is as it should be"
             self._find(LogFinding("note", path, message, None, position, cut.offset))
-        elif not self._known.compacted:
+        elif found > self._known.gaps_below:
             self._find(LogFinding("damage", path, missing, _CUT_ADVICE, position, cut.offset, cut))
 
     # One segment ------------------------------------------------------------------------------------------
@@ -239,6 +241,8 @@ def _only_zeros(file: File, position: int, size: int) -> bool:
 
 def _index_checks(path: Path, *, is_final: bool) -> tuple[OffsetIndexCheck | None, TimeIndexCheck | None]:
     """Of files that are there; a missing index is as good as none."""
+    if not is_segment(path.name):
+        return None, None
     offset_path, time_path = with_suffix(path, INDEX_SUFFIX), with_suffix(path, TIME_INDEX_SUFFIX)
     return (
         OffsetIndexCheck(offset_path, is_final) if offset_path.exists() else None,

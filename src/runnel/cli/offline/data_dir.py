@@ -21,11 +21,12 @@ from runnel.cli.offline.checking import Known
 from runnel.cli.offline.findings import LogFinding, Remove
 from runnel.cli.offline.places import SNAPSHOT_OF_METADATA_SUFFIX, PartitionDir, open_for_reading, segments
 from runnel.core.metadata.records import ConfigRecord, RemoveTopicRecord, TopicRecord, decode_record
-from runnel.storage.checkpoints import decode_offset_checkpoint
+from runnel.storage.checkpoints import COMPACTED_NAME, decode_offset_checkpoint
+from runnel.storage.compaction.swapping import read_gaps_below
 from runnel.storage.directory import CLEAN_SHUTDOWN, LOG_STARTS, META_PROPERTIES, RECOVERY_POINTS, DataDirectory
 from runnel.storage.errors import DataDirInvalid
 from runnel.storage.files import OsFiles
-from runnel.storage.scan import Scanner
+from runnel.storage.scan import ANYWHERE, Scanner
 from runnel.wire.batch import iterate_records
 from runnel.wire.errors import Malformed
 
@@ -44,7 +45,8 @@ Offsets = dict[tuple[str, int], int]
 
 class TopicFacts(NamedTuple):
     topic_id: UUID
-    compacted: bool
+    was_compacted: bool
+    """Its policy is, or once was, to compact."""
 
 
 @dataclass(slots=True)
@@ -59,17 +61,25 @@ class DataDirFacts:
     def of(self, place: PartitionDir) -> Known:
         key = (place.topic, place.partition)
         topic = (self.topics or {}).get(place.topic)
-        cleaned = key in self.offsets.get(CLEANED, {})  # compacted once, whatever its policy is now
-        is_metadata = place.path.name == METADATA_FOLDER
         return Known(
             topic.topic_id if topic else None,
-            False if is_metadata else cleaned or (topic.compacted if topic else None),
+            self._gaps_below(place, topic),
             self.offsets.get(RECOVERY_POINTS, {}).get(key),
             self.offsets.get(HIGH_WATERMARKS, {}).get(key),
             self.offsets.get(LOG_STARTS, {}).get(key),
             self.was_clean,
             self.in_use,
         )
+
+    def _gaps_below(self, place: PartitionDir, topic: TopicFacts | None) -> int | None:
+        """Runnel notes how far compaction went; Kafka notes that it was there; else the topic's policy must do."""
+        if (place.path / COMPACTED_NAME).exists():
+            return read_gaps_below(OsFiles(), str(place.path))
+        if (place.topic, place.partition) in self.offsets.get(CLEANED, {}):
+            return ANYWHERE
+        if place.path.name == METADATA_FOLDER:
+            return 0
+        return None if topic is None or topic.was_compacted else 0
 
 
 def read_facts(path: Path) -> DataDirFacts:
@@ -142,13 +152,11 @@ def read_topics(folder: Path) -> dict[str, TopicFacts] | None:
         return None
     snapshots = sorted(folder.glob(f"*{SNAPSHOT_OF_METADATA_SUFFIX}"))
     names: dict[UUID, str] = {}
-    policies: dict[str, str] = {}
+    compacted: set[str] = set()
     for path in (*snapshots[-1:], *segments(folder)):
         for value in _values(path):
-            _replay(value, names, policies)
-    return {
-        name: TopicFacts(topic_id, "compact" in policies.get(name, "").split(",")) for topic_id, name in names.items()
-    }
+            _replay(value, names, compacted)
+    return {name: TopicFacts(topic_id, name in compacted) for topic_id, name in names.items()}
 
 
 def _values(path: Path) -> Iterator[bytes]:
@@ -163,7 +171,7 @@ def _values(path: Path) -> Iterator[bytes]:
                 return
 
 
-def _replay(value: bytes, names: dict[UUID, str], policies: dict[str, str]) -> None:
+def _replay(value: bytes, names: dict[UUID, str], compacted: set[str]) -> None:
     try:
         record = decode_record(value)
     except Malformed:
@@ -171,6 +179,10 @@ def _replay(value: bytes, names: dict[UUID, str], policies: dict[str, str]) -> N
     if isinstance(record, TopicRecord):
         names[record.topic_id] = record.name
     elif isinstance(record, RemoveTopicRecord):
-        policies.pop(names.pop(record.topic_id, ""), None)
-    elif isinstance(record, ConfigRecord) and record.resource_type == TOPIC_CONFIGS and record.name == CLEANUP_POLICY:
-        policies[record.resource_name] = record.value or ""
+        compacted.discard(names.pop(record.topic_id, ""))
+    elif isinstance(record, ConfigRecord) and _is_policy(record) and "compact" in (record.value or "").split(","):
+        compacted.add(record.resource_name)
+
+
+def _is_policy(record: ConfigRecord) -> bool:
+    return record.resource_type == TOPIC_CONFIGS and record.name == CLEANUP_POLICY

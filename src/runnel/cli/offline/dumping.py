@@ -17,19 +17,28 @@ from runnel.cli.output import counted, human_bytes, iso_time, json_line
 from runnel.cli.records_out import record_document
 from runnel.core.partition.producers import ProducerEntry
 from runnel.storage.checkpoints import (
+    COMPACTED_NAME,
     FIRST_SEGMENT_NAME,
     LEADER_EPOCHS_NAME,
     PARTITION_METADATA_NAME,
-    decode_first_segment,
     decode_leader_epochs,
+    decode_offset,
     decode_offset_checkpoint,
 )
+from runnel.storage.compaction.cleaning import CLEANED_SUFFIX
+from runnel.storage.compaction.swapping import SWAP_SUFFIX
 from runnel.storage.directory import LOG_STARTS, META_PROPERTIES, RECOVERY_POINTS
 from runnel.storage.files import File
 from runnel.storage.index import OffsetIndex, TimeIndex
 from runnel.storage.recovery import CORRUPT_SUFFIX
 from runnel.storage.scan import Scanner, find_intact_batch
-from runnel.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from runnel.storage.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+)
 from runnel.storage.snapshots import PRODUCERS_SUFFIX, SNAPSHOT_SUFFIX, decode_producers, decode_snapshot
 from runnel.wire.batch import HEADER_BYTES, BatchHeader, Record, iterate_records, read_header
 from runnel.wire.errors import Malformed
@@ -320,9 +329,9 @@ def _dump_leader_epochs(path: Path, _: DumpOptions) -> Iterator[Line]:
     )
 
 
-def _dump_first_segment(path: Path, _: DumpOptions) -> Iterator[Line]:
-    found = decode_first_segment(path.read_bytes())
-    yield from _rows(None if found is None else [({"base_offset": found}, f"first segment {found}")])
+def _dump_offset(path: Path, _: DumpOptions) -> Iterator[Line]:
+    found = decode_offset(path.read_bytes())
+    yield from _rows(None if found is None else [({"offset": found}, f"offset {found}")])
 
 
 def _rows(rows: list[tuple[dict[str, Any], str]] | None) -> Iterator[Line]:
@@ -342,9 +351,9 @@ def _dump_text(path: Path, _: DumpOptions) -> Iterator[Line]:
 
 _BY_ENDING: dict[str, Dump] = {
     LOG_SUFFIX: _dump_batches,
-    f"{LOG_SUFFIX}.deleted": _dump_batches,
-    f"{LOG_SUFFIX}.cleaned": _dump_batches,
-    f"{LOG_SUFFIX}.swap": _dump_batches,
+    **dict.fromkeys(
+        (f"{LOG_SUFFIX}{suffix}" for suffix in (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)), _dump_batches
+    ),
     SNAPSHOT_OF_METADATA_SUFFIX: _dump_batches,
     CORRUPT_SUFFIX: _dump_batches,
     INDEX_SUFFIX: _dump_offset_index,
@@ -354,7 +363,8 @@ _BY_ENDING: dict[str, Dump] = {
     PRODUCERS_SUFFIX: _dump_producers,
     **dict.fromkeys(OFFSET_CHECKPOINTS, _dump_offset_checkpoint),
     LEADER_EPOCHS_NAME: _dump_leader_epochs,
-    FIRST_SEGMENT_NAME: _dump_first_segment,
+    FIRST_SEGMENT_NAME: _dump_offset,
+    COMPACTED_NAME: _dump_offset,
     PARTITION_METADATA_NAME: _dump_text,
     META_PROPERTIES: _dump_text,
     "quorum-state": _dump_text,

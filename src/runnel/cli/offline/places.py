@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from runnel.storage.compaction.swapping import SWAP_SUFFIX
 from runnel.storage.files import OsFile
+from runnel.storage.scan import Scanner
 from runnel.storage.segment import LOG_SUFFIX
 
 META_PROPERTIES = "meta.properties"
@@ -89,6 +91,20 @@ def is_segment(name: str) -> bool:
 def segments(folder: Path) -> list[Path]:
     """The segment files, oldest first."""
     return sorted(folder / name for name in os.listdir(folder) if is_segment(name))
+
+
+def current_segments(folder: Path) -> list[Path]:
+    """The same as a broker would take them: where a compaction was cut short after it was decided on, its `.log.swap`
+    stands for the segments that it replaces."""
+    found = {base_offset(path): path for path in segments(folder)}
+    for swap in sorted(folder.glob(f"*{LOG_SUFFIX}{SWAP_SUFFIX}")):
+        file, start = open_for_reading(swap), base_offset(swap)
+        scanner = Scanner(file, 0, file.size(), start)
+        for _ in scanner:
+            pass
+        found = {offset: path for offset, path in found.items() if not start <= offset < scanner.expected_offset}
+        found[start] = swap
+    return [found[offset] for offset in sorted(found)]
 
 
 def base_offset(path: Path) -> int:

@@ -17,10 +17,11 @@ from runnel.cli.offline.findings import Cut, LogFinding, Remove
 from runnel.cli.offline.places import PartitionDir, PathWrong, base_offset, segments
 from runnel.cli.output import counted, human_bytes
 from runnel.storage.checkpoints import PARTITION_METADATA_NAME, decode_partition_metadata
+from runnel.storage.config import LogConfig
 from runnel.storage.directory import LOG_STARTS, RECOVERY_POINTS, DataDirectory
 from runnel.storage.files import OsFiles
 from runnel.storage.handles import HandleCache
-from runnel.storage.log import Log, LogConfig
+from runnel.storage.log import Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +100,14 @@ def _cut(action: Cut, place: PartitionDir, known: Known, facts: DataDirFacts | N
     log = Log.open(
         place.path,
         topic_id,
-        LogConfig(compacted=known.compacted is not False),
+        LogConfig(),
         files=files,
         handles=HandleCache(),
         clean=False,
         now_ms=round(time.time() * 1000),
         log_start_offset=known.log_start,
         recovery_point=_recovery_point(action),
+        cleaned_offset=None if known.gaps_below == 0 else 0,  # 0: gaps are compaction's, wherever they are
         salvage=True,
     )
     log.close(clean=True)
