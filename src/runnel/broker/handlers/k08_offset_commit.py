@@ -26,7 +26,7 @@ EPOCHS_SINCE_VERSION = 9
 
 async def handle(context: Context, request: Any) -> Body:
     image = context.node.image
-    topics = [(asked, _topic(image, asked, context.version)) for asked in request.topics]
+    topics = [(asked, _topic(image, asked, context.version)) for asked in request.topics if asked.partitions]
     offsets = [
         _offset(topic, p)
         for asked, topic in topics

@@ -13,7 +13,9 @@ from runnel.broker.handlers.groups_named import check_allowed, group_id
 from runnel.broker.router import Access, Api, Body, Context
 from runnel.core.groups import Sync, SyncReply
 from runnel.wire.apis import ApiKey
-from runnel.wire.errors import Refusal
+from runnel.wire.errors import ErrorCode, Refusal
+
+PROTOCOL_SINCE_VERSION = 5
 
 
 async def handle(context: Context, request: Any) -> Body:
@@ -27,6 +29,8 @@ async def handle(context: Context, request: Any) -> Body:
         {row.member_id: row.assignment for row in request.assignments},
     )
     try:
+        if context.version >= PROTOCOL_SINCE_VERSION and (sync.protocol_type is None or sync.protocol is None):
+            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and name must be given")
         check_allowed(context, sync.group_id)
         reply = await context.node.groups.sync(sync)
     except Refusal as refusal:

@@ -22,8 +22,10 @@ NOT_FOUND_SINCE_VERSION = 6
 
 
 async def handle(context: Context, request: Any) -> Body:
-    operations = group_operations(request.include_authorized_operations)
-    rows = [{**await _one(context, group), "authorized_operations": operations} for group in request.groups]
+    rows = [await _one(context, group) for group in request.groups]
+    for row in rows:
+        found = not row.get("error_code")
+        row["authorized_operations"] = group_operations(found and request.include_authorized_operations)
     return {"groups": rows}
 
 
@@ -33,11 +35,12 @@ async def _one(context: Context, group: str) -> Body:
         return _row(await context.node.groups.describe(group))
     except Refusal as refusal:
         refused = {"group_id": group, "error_code": refusal.code, "error_message": refusal.message}
-    if refused["error_code"] is not ErrorCode.GROUP_ID_NOT_FOUND:
+    if group and refused["error_code"] is not ErrorCode.GROUP_ID_NOT_FOUND:
         return refused
     if context.version < NOT_FOUND_SINCE_VERSION:
         return {"group_id": group, "group_state": "Dead"}
-    return {**refused, "group_state": "Dead"}
+    absent = {"error_code": ErrorCode.GROUP_ID_NOT_FOUND, "error_message": f"Group {group} not found."}
+    return {**refused, "group_state": "Dead", **absent}
 
 
 def _row(description: GroupDescription) -> Body:

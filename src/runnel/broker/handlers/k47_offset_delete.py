@@ -37,6 +37,7 @@ async def handle(context: Context, request: Any) -> Body:
             ],
         }
         for topic in request.topics
+        if topic.partitions
     ]
     return {"topics": topics}
 
