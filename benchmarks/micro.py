@@ -22,7 +22,7 @@ from typing import Any, cast
 from runnel.broker.app import Application, new_event_loop
 from runnel.broker.connection import Connection
 from runnel.broker.settings import Settings
-from runnel.core.metadata.commands import NewTopic
+from runnel.core.metadata.commands import AlterClientQuotas, NewTopic, QuotaAlteration, QuotaChange
 from runnel.wire.apis import ApiKey
 from runnel.wire.batch import encode_batch
 from runnel.wire.fetch import encode_fetch_request
@@ -52,6 +52,9 @@ class SilentTransport:
 
     def get_extra_info(self, name: str) -> Any:
         return ("127.0.0.1", 1) if name in ("peername", "sockname") else None
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def set_write_buffer_limits(self, high: int) -> None: ...
     def pause_reading(self) -> None: ...
@@ -115,11 +118,20 @@ def us_per_call(call: Callable[[], None]) -> float:
     return median(rounds_us)
 
 
-async def run(profiled: str | None) -> None:
+async def limit_everything(application: Application) -> None:
+    """Quotas of every kind for this client, far above what it does: each request is measured, none is throttled."""
+    keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+    alteration = QuotaAlteration([("client-id", "micro")], [QuotaChange(key, 1e15) for key in keys])
+    await application.node._controller.submit(AlterClientQuotas([alteration]))
+
+
+async def run(profiled: str | None, with_quotas: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="runnel-micro-") as folder:
         application = Application(Settings(data_dir=Path(folder), listen=("127.0.0.1", 0)))
         await application.start()
         await application.node.topics.create([NewTopic(TOPIC, 1)], False)
+        if with_quotas:
+            await limit_everything(application)
         transport = SilentTransport()
         connection = Connection(application.listener)
         connection.connection_made(cast(asyncio.Transport, transport))
@@ -161,8 +173,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.micro", description=__doc__)
     names = [*PRODUCE_SHAPES, *FETCH_SIZES]
     parser.add_argument("--profile", choices=names, help="time this one and print its profile")
+    parser.add_argument("--quotas", action="store_true", help="measure the client against quotas of every kind")
+    arguments = parser.parse_args()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(run(parser.parse_args().profile))
+        runner.run(run(arguments.profile, arguments.quotas))
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ class QuotaService:
             self._book.replace(image.client_quotas)
             self.limits_clients = self._book.limits_clients
 
-    def client(self, principal: str, client_id: str | None) -> ClientSensors:
-        return self._book.client(principal.removeprefix(USER_PREFIX), client_id or "", self.now_ms())
+    def client(self, principal: str, client_id: str | None, now_ms: int) -> ClientSensors:
+        return self._book.client(principal.removeprefix(USER_PREFIX), client_id or "", now_ms)
 
     def connection_delay_ms(self, host: str) -> int:
         """For how long a connection that has just come from this address must wait: 0 where it may be served."""

@@ -159,6 +159,8 @@ def _parked(
             if error is not None:
                 row = replies[topic_at][2]
                 row[partition_at] = _not_durable(row[partition_at].index, error)
+        if context.charge is not None:
+            context.charge.take_up()
         answer.set_result(_encoded(context, replies))
 
     for _, _, durable in waits:

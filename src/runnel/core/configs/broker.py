@@ -5,7 +5,6 @@ broker, for one broker or for all. Where our default differs from Kafka's (a lim
 words say so.
 """
 
-from runnel.core.configs.cleaner import CLEANER_CONFIGS
 from runnel.core.configs.definitions import (
     LONG_MAX,
     Choices,
@@ -480,7 +479,6 @@ BROKER_CONFIGS: dict[str, ConfigDefinition] = {
         *_CONSUMER_GROUPS,
         *_THROTTLES,
         *_LOGS,
-        *CLEANER_CONFIGS,
         *_behind_topics(),
     )
 }

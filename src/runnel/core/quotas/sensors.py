@@ -40,7 +40,8 @@ class RateSensor:
     def record(self, value: float, now_ms: int) -> int:
         """Record, and answer for how long to throttle: 0 where the rate is within the limit."""
         self._rate.record(value, now_ms)
-        return min(self._rate.throttle_ms(self.limit, now_ms), self._throttle_ms_max)
+        throttle_ms = self._rate.throttle_ms(self.limit, now_ms)
+        return min(throttle_ms, self._throttle_ms_max) if throttle_ms else 0
 
     def record_unchecked(self, value: float, now_ms: int) -> None:
         """Record what counts for later requests only; a negative value takes back what was not sent after all."""
