@@ -6,11 +6,14 @@ Programs are built under the user's cache folder, named by a hash of their sourc
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -75,15 +78,14 @@ def cached(kind: str, sources: list[Path], make: Callable[[Path], None], salt: s
         digest.update(source.name.encode() + source.read_bytes())
     target = cache_dir() / "compat" / f"{kind}-{digest.hexdigest()[:16]}"
     if not target.is_dir():
-        scratch = target.with_name(f"{target.name}.{os.getpid()}")
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        make(scratch)
-        try:
-            scratch.rename(target)
-        except OSError:
-            # Another process finished first: its folder is just as complete.
-            shutil.rmtree(scratch)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as scratch:
+            made = Path(scratch, kind)
+            made.mkdir()
+            make(made)
+            # Another process may have finished first: its folder is just as complete.
+            with contextlib.suppress(OSError):
+                made.rename(target)
     return target
 
 
@@ -128,6 +130,27 @@ def _java_column(id: str, title: str, libs: Callable[[], Path], generation: str)
     return Column(id, title, lambda: _jar_version(libs), lambda: _java(libs, generation), in_ci=True)
 
 
+# ---- Go
+
+
+def _go() -> list[str]:
+    go = tool("go")
+    sources = [*sorted((HERE / "go").glob("*.go")), HERE / "go" / "go.mod", HERE / "go" / "go.sum"]
+
+    def compile_into(folder: Path) -> None:
+        build([go, "build", "-o", str(folder / "compat"), "."], HERE / "go", GOFLAGS="-buildvcs=false")
+
+    return [str(cached("go", sources, compile_into) / "compat")]
+
+
+def _pinned(source: str, pattern: str) -> str:
+    """The version that a column's own manifest pins."""
+    found = re.search(pattern, (HERE / source).read_text())
+    if found is None:
+        raise BuildFailed(f"{source} pins no version")
+    return found.group(1)
+
+
 COLUMNS: dict[str, Column] = {
     column.id: column
     for column in (
@@ -136,5 +159,6 @@ COLUMNS: dict[str, Column] = {
         _python("kafka-python", "kafka-python", "kafka-python"),
         _java_column("java-4", "Java kafka-clients 4", lambda: kafka_libs(fetch=False), "newer"),
         _java_column("java-3.9", "Java kafka-clients 3.9", lambda: client_libs(fetch=False), "older"),
+        Column("franz-go", "franz-go (Go)", lambda: _pinned("go/go.mod", r"franz-go v(\S+)"), _go),
     )
 }
