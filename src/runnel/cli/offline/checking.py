@@ -30,10 +30,12 @@ from runnel.storage.checkpoints import (
     decode_leader_epochs,
     decode_partition_metadata,
 )
+from runnel.storage.compaction.cleaning import CLEANED_SUFFIX
+from runnel.storage.compaction.swapping import SWAP_SUFFIX
 from runnel.storage.files import File
 from runnel.storage.recovery import CORRUPT_SUFFIX
 from runnel.storage.scan import Scanner, find_intact_batch
-from runnel.storage.segment import INDEX_SUFFIX, NEVER, TIME_INDEX_SUFFIX
+from runnel.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, NEVER, TIME_INDEX_SUFFIX
 from runnel.storage.snapshots import PRODUCERS_SUFFIX, SNAPSHOT_SUFFIX, decode_producers, decode_snapshot
 from runnel.wire.batch import BatchHeader, iterate_records
 from runnel.wire.errors import Malformed
@@ -260,6 +262,13 @@ def _skip(offsets: OffsetIndexCheck | None, times: TimeIndexCheck | None, positi
 # Small files ----------------------------------------------------------------------------------------------
 
 
+_LEFTOVERS = {
+    CORRUPT_SUFFIX: "an earlier repair kept these bytes aside; remove them when they are of no use",
+    CLEANED_SUFFIX: "a compaction was cut short; a broker forgets it at its next start",
+    LOG_SUFFIX + SWAP_SUFFIX: "a compaction was cut short; a broker finishes it at its next start",
+}
+
+
 def _check_epochs(folder: Path, seen: list[tuple[int, int]]) -> Iterator[LogFinding]:
     path = folder / LEADER_EPOCHS_NAME
     if not path.exists():
@@ -287,10 +296,9 @@ def _check_small_files(place: PartitionDir, known: Known, report: PartitionRepor
             message = "the checksum or the length is wrong"
             advice = "producers are then found again from the log: --repair removes it"
             yield LogFinding("warning", path, message, advice, repair=Remove(path))
-        elif name.endswith(CORRUPT_SUFFIX):
-            yield LogFinding(
-                "note", path, "an earlier repair kept these bytes aside; remove them when they are of no use"
-            )
+        for ending, message in _LEFTOVERS.items():
+            if name.endswith(ending):
+                yield LogFinding("note", path, message)
     yield from _check_marks(place, known, report)
 
 
