@@ -1,0 +1,150 @@
+"""`format("runnel-admin")`: the state of a cluster as DataFrames: lag, queried, joined and plotted in SQL.
+
+In: `kafka.bootstrap.servers` and `table`, one of `TABLES`. Out: one small table, read once, when the query runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from runnel.client.cluster import Cluster
+from runnel.client.configs import ConfigResource, ResourceType, describe_configs
+from runnel.client.errors import ClientError
+from runnel.client.groups import list_groups
+from runnel.client.lag import GroupLag, group_lags
+from runnel.client.metadata import TopicPartition
+from runnel.client.offsets import bounds
+from runnel.spark.errors import OptionError
+from runnel.spark.kafka_options import broker_settings, kafka_settings
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+async def brokers(cluster: Cluster) -> AsyncIterator[Row]:
+    view = await cluster.refresh(())
+    for broker in view.brokers.values():
+        host, port = broker.address.host, broker.address.port
+        yield broker.node_id, host, port, broker.rack, broker.node_id == view.controller_id
+
+
+async def topics(cluster: Cluster) -> AsyncIterator[Row]:
+    view = await cluster.refresh(None)
+    for topic in view.topics.values():
+        yield topic.name, str(topic.topic_id), len(topic.partitions), topic.replication_factor, topic.internal
+
+
+async def partitions(cluster: Cluster) -> AsyncIterator[Row]:
+    view = await cluster.refresh(None)
+    rows = {
+        TopicPartition(topic.name, partition.index): partition
+        for topic in view.topics.values()
+        for partition in topic.partitions
+    }
+    limits = await bounds(cluster, [target for target, row in rows.items() if not row.is_offline])
+    for target, row in rows.items():
+        limit = limits.get(target)
+        start, end = (limit.start, limit.end) if limit is not None else (None, None)
+        yield (*target, row.leader_id, row.leader_epoch, list(row.replicas), list(row.isr), start, end)
+
+
+async def groups(cluster: Cluster) -> AsyncIterator[Row]:
+    lags = await group_lags(cluster, [group.group_id for group in await list_groups(cluster)])
+    for group_id, lag in lags.items():
+        if isinstance(lag, GroupLag):
+            yield group_id, lag.view.type, lag.view.state, len(lag.view.members), lag.total
+
+
+async def group_partitions(cluster: Cluster) -> AsyncIterator[Row]:
+    lags = await group_lags(cluster, [group.group_id for group in await list_groups(cluster)])
+    for group_id, lag in lags.items():
+        for row in lag.rows if isinstance(lag, GroupLag) else ():
+            committed = row.committed.offset if row.committed is not None else None
+            member = row.owner.member_id if row.owner is not None else None
+            yield (group_id, *row.target, committed, row.end_offset, row.lag, member)
+
+
+async def configs(cluster: Cluster) -> AsyncIterator[Row]:
+    view = await cluster.refresh(None)
+    wanted = [ConfigResource(ResourceType.TOPIC, name) for name in view.topics]
+    wanted += [ConfigResource(ResourceType.BROKER, str(node_id)) for node_id in view.brokers]
+    for resource, entries in (await describe_configs(cluster, wanted)).items():
+        for entry in entries if not isinstance(entries, ClientError) else ():
+            kind = resource.type.name.lower()
+            yield kind, resource.name, entry.name, entry.value, entry.source, entry.read_only, entry.sensitive
+
+
+class AdminTable(NamedTuple):
+    schema: str
+    rows: Callable[[Cluster], AsyncIterator[Row]]
+
+
+TABLES = {
+    "brokers": AdminTable("id int, host string, port int, rack string, is_controller boolean", brokers),
+    "topics": AdminTable(
+        "topic string, topic_id string, partitions int, replication_factor int, internal boolean", topics
+    ),
+    "partitions": AdminTable(
+        "topic string, partition int, leader int, leader_epoch int, replicas array<int>, isr array<int>, "
+        "start_offset long, end_offset long",
+        partitions,
+    ),
+    "groups": AdminTable("group string, type string, state string, members int, lag long", groups),
+    "lag": AdminTable(
+        "group string, topic string, partition int, committed_offset long, end_offset long, lag long, member string",
+        group_partitions,
+    ),
+    "configs": AdminTable(
+        "resource_type string, resource string, name string, value string, source string, read_only boolean, "
+        "sensitive boolean",
+        configs,
+    ),
+}
+
+
+class AdminDataSource(DataSource):
+    """Topics, partitions, groups, their lag and configs, as they are when the query runs."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "runnel-admin"
+
+    def schema(self) -> str:
+        return self._table().schema
+
+    def reader(self, schema: object) -> DataSourceReader:
+        self._table()
+        settings = kafka_settings(self.options)
+        brokers_at = broker_settings(settings)
+        if brokers_at.security:
+            raise OptionError(
+                "runnel-admin speaks plain connections only; leave out kafka.security, ssl and sasl options"
+            )
+        return AdminReader(self.options["table"].lower(), brokers_at.bootstrap, brokers_at.request_timeout_s)
+
+    def _table(self) -> AdminTable:
+        name = self.options.get("table", "").lower()
+        if name not in TABLES:
+            wrong = f"there is no table '{name}'" if name else "option table is missing"
+            raise OptionError(f"{wrong}: it is one of {', '.join(TABLES)}")
+        return TABLES[name]
+
+
+class AdminReader(DataSourceReader):
+    def __init__(self, table: str, bootstrap: str, timeout_s: float) -> None:
+        self._table = table
+        self._bootstrap = bootstrap
+        self._timeout_s = timeout_s
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        yield from asyncio.run(self._rows())
+
+    async def _rows(self) -> list[Row]:
+        async with Cluster(self._bootstrap, client_id="runnel-spark-admin", timeout_s=self._timeout_s) as cluster:
+            return [row async for row in TABLES[self._table].rows(cluster)]

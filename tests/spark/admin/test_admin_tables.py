@@ -1,0 +1,76 @@
+"""The admin tables, read from a real broker: every row has its schema's columns, and says what is so."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
+
+from runnel.spark.admin import AdminDataSource
+from runnel.spark.errors import OptionError
+from runnel.testing.broker import Broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    with Broker() as broker:
+        broker.create_topic("orders", partitions=2, configs={"retention.ms": "60000"})
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for number in range(10):
+            producer.produce("orders", value=str(number), partition=number % 2)
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "shop"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 2), TopicPartition("orders", 1, 5)], asynchronous=False)
+        consumer.close()
+        yield broker
+
+
+def read(broker: Broker, table: str) -> list[dict[str, object]]:
+    options = CaseInsensitiveDict({"kafka.bootstrap.servers": broker.bootstrap_servers, "table": table})
+    source = AdminDataSource(options)
+    names = [column.split()[0] for column in source.schema().split(", ")]
+    rows = list(source.reader(None).read(InputPartition(0)))
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def test_topics_and_partitions(broker: Broker) -> None:
+    orders = next(row for row in read(broker, "topics") if row["topic"] == "orders")
+    assert (orders["partitions"], orders["replication_factor"], orders["internal"]) == (2, 1, False)
+    found = [row for row in read(broker, "partitions") if row["topic"] == "orders"]
+    assert [(row["partition"], row["start_offset"], row["end_offset"]) for row in found] == [(0, 0, 5), (1, 0, 5)]
+    assert all(row["replicas"] == row["isr"] == [row["leader"]] for row in found)
+
+
+def test_lag_is_the_distance_to_the_end(broker: Broker) -> None:
+    rows = [row for row in read(broker, "lag") if row["group"] == "shop"]
+    assert [(row["partition"], row["committed_offset"], row["lag"]) for row in rows] == [(0, 2, 3), (1, 5, 0)]
+    group = next(row for row in read(broker, "groups") if row["group"] == "shop")
+    assert (group["state"], group["members"], group["lag"]) == ("Empty", 0, 3)
+
+
+def test_configs_tell_where_they_come_from(broker: Broker) -> None:
+    rows = read(broker, "configs")
+    retention = next(row for row in rows if row["resource"] == "orders" and row["name"] == "retention.ms")
+    assert retention["value"] == "60000"
+    assert {row["resource_type"] for row in rows} == {"topic", "broker"}
+
+
+def test_brokers(broker: Broker) -> None:
+    (row,) = read(broker, "brokers")
+    assert f"{row['host']}:{row['port']}" == broker.bootstrap_servers
+    assert row["is_controller"] is True
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table": "consumers"}, "one of brokers, topics"),
+        ({}, "option table is missing"),
+        ({"table": "topics"}, "kafka.bootstrap.servers is missing"),
+        ({"table": "topics", "kafka.bootstrap.servers": "h:1", "kafka.security.protocol": "SSL"}, "plain connections"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        AdminDataSource(CaseInsensitiveDict(options)).reader(None)
