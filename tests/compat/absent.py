@@ -34,6 +34,15 @@ _TABLE: dict[str, dict[str, str]] = {
     "java-3.9": {
         "since kafka-clients 4": "kip848-regex group-configs config-resources",
     },
+    "kafkajs": {
+        _KAFKAJS: "configs-alter group-configs config-resources group-offsets-delete log-dirs producers elect-leaders "
+        "quorum features scram quotas",
+        "cannot send null header values": "null-headers",
+        "has eager assignors only": "group-cooperative",
+        "has no group.instance.id": "group-static",
+        _CLASSIC_ONLY: "kip848 kip848-regex kip848-migration",
+        "shows no throttle time": "throttle",
+    },
 }
 
 ABSENT: dict[tuple[str, str], str] = {

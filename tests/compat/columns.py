@@ -143,6 +143,21 @@ def _go() -> list[str]:
     return [str(cached("go", sources, compile_into) / "compat")]
 
 
+# ---- JavaScript
+
+
+def _node() -> list[str]:
+    node, npm = tool("node"), tool("npm")
+    sources = [HERE / "js" / "package.json", *sorted((HERE / "js").glob("*.js"))]
+
+    def install_into(folder: Path) -> None:
+        for source in sources:
+            shutil.copy(source, folder)
+        build([npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"], folder)
+
+    return [node, "--no-warnings", str(cached("js", sources, install_into) / "compat.js")]
+
+
 def _pinned(source: str, pattern: str) -> str:
     """The version that a column's own manifest pins."""
     found = re.search(pattern, (HERE / source).read_text())
@@ -160,5 +175,6 @@ COLUMNS: dict[str, Column] = {
         _java_column("java-4", "Java kafka-clients 4", lambda: kafka_libs(fetch=False), "newer"),
         _java_column("java-3.9", "Java kafka-clients 3.9", lambda: client_libs(fetch=False), "older"),
         Column("franz-go", "franz-go (Go)", lambda: _pinned("go/go.mod", r"franz-go v(\S+)"), _go),
+        Column("kafkajs", "kafkajs (npm)", lambda: _pinned("js/package.json", r'"kafkajs": "(\S+)"'), _node),
     )
 }
