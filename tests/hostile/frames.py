@@ -51,8 +51,33 @@ def honest_bodies() -> dict[int, dict[str, Any]]:
         35: {"topics": [{"topic": "no", "partitions": [0, 1]}]},
         37: {"topics": [{"name": "no", "count": 2, "assignments": [{"broker_ids": [1]}]}], "timeout": 1},
         44: {"resources": [resource | {"configs": changes}], "validate_only": True},
+        **_admin_bodies(),
         60: {"endpoint_type": 1},
         75: {"topics": [{"name": "no"}], "response_partition_limit": 10},
+    }
+
+
+def _admin_bodies() -> dict[int, dict[str, Any]]:
+    """None of them would change anything, so that damaged ones do not either: a quota on everybody would last."""
+    where = [{"name": "no", "partition_indexes": [0, 1]}]
+    op = {"key": "no_such_rate", "value": 5.0, "remove": False}
+    entity = {"entity_type": "user", "entity_name": "nobody"}
+    credential = {"name": "nobody", "mechanism": 1, "iterations": 1, "salt": b"salt", "salted_password": b"secret"}
+    moved = {"name": "no", "partitions": [{"partition_index": 0, "replicas": [1, 2]}]}
+    update = {"feature": "no.such", "max_version_level": 1, "upgrade_type": 1, "allow_downgrade": True}
+    return {
+        34: {"dirs": [{"path": "/no", "topics": [{"name": "no", "partitions": [0, 1]}]}]},
+        43: {"election_type": 0, "topic_partitions": [{"topic": "no", "partitions": [0, 1]}], "timeout": 1},
+        45: {"topics": [moved], "timeout": 1},
+        46: {"topics": where, "timeout": 1},
+        48: {"components": [{"entity_type": "user", "match_type": 0, "match": "nobody"}], "strict": True},
+        49: {"entries": [{"entity": [entity], "ops": [op]}], "validate_only": True},
+        50: {"users": [{"name": "nobody"}]},
+        51: {"deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": [credential]},
+        55: {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
+        57: {"feature_updates": [update], "timeout": 1, "validate_only": True},
+        61: {"topics": where},
+        74: {"resource_types": [2, 4]},
     }
 
 
