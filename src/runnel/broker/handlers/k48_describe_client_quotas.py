@@ -26,7 +26,7 @@ def handle(context: Context, request: Any) -> Body:
         {"entity": entity_rows(entity), "values": [{"key": key, "value": quota} for key, quota in quotas.items()]}
         for entity, quotas in found
     ]
-    return {"error_message": None, "entries": entries}
+    return {"error_message": "", "entries": entries}
 
 
 API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, handle, Access("DESCRIBE_CONFIGS", "CLUSTER"))

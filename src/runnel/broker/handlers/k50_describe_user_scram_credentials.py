@@ -21,7 +21,7 @@ def handle(context: Context, request: Any) -> Body:
     except Refusal as refusal:
         return {"error_code": refusal.code, "error_message": refusal.message}
     found = context.node.credentials.describe([user.name for user in request.users or ()])
-    return {"error_message": None, "results": [_row(credentials) for credentials in found]}
+    return {"error_message": "", "results": [_row(credentials) for credentials in found]}
 
 
 def _row(credentials: UserCredentials) -> Body:

@@ -28,12 +28,12 @@ def handle(context: Context, request: Any) -> Body:
         (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     ]
     if asked != [(METADATA_TOPIC, 0)]:
-        return {"error_message": None, "topics": [_unknown(topic) for topic in request.topics], "nodes": []}
+        return {"error_message": "", "topics": [_unknown(topic) for topic in request.topics], "nodes": []}
     quorum = context.node.cluster.quorum()
     host, port = context.connection.advertised
     node = {"node_id": quorum.leader_id, "listeners": [{"name": LISTENER, "host": host, "port": port}]}
     topic = {"topic_name": METADATA_TOPIC, "partitions": [_partition(quorum)]}
-    return {"error_message": None, "topics": [topic], "nodes": [node]}
+    return {"error_message": "", "topics": [topic], "nodes": [node]}
 
 
 def _partition(quorum: QuorumState) -> Body:
