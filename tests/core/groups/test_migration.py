@@ -233,6 +233,17 @@ def test_a_classic_member_that_joins_and_does_not_sync_is_out(cluster: Cluster) 
     assert cluster.heartbeat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_an_id_that_was_given_out_and_used_has_no_deadline(cluster: Cluster) -> None:
+    """Found by the random test: the classic group's patience with a new id went on in the consumer group."""
+    old = ClassicConsumer(cluster)
+    run(old)
+    new = Consumer(cluster, "new").join()
+    for _ in range(12):
+        cluster.advance(1_000)
+        run(old, new, rounds=1)
+    assert set(cluster.held()) == {"new", old.member_id}
+
+
 def test_a_silent_classic_member_is_out_after_its_own_session(cluster: Cluster) -> None:
     old, new = mixed(cluster)
     cluster.advance(9_999)

@@ -69,6 +69,12 @@ def _read_subscription(metadata: bytes) -> Subscription:
     return Subscription(min(version, VERSION_MAX), topics, owned, rack_id)
 
 
+def version_of(subscription: bytes) -> int:
+    """The version in which a member with this subscription reads assignments."""
+    claimed = int.from_bytes(subscription[: _VERSION.size], "big", signed=True)
+    return min(max(claimed, 0), VERSION_MAX)
+
+
 def read_assignment(assignment: bytes) -> TopicPartitions:
     """Malformed where the bytes are no assignment. None at all are an empty one."""
     if not assignment:

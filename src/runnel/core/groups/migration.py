@@ -2,16 +2,17 @@
 it joins, and back when the last one goes and classic members stay.
 
 Upwards, each classic member keeps what its last assignment gave it, in an epoch that is the last generation; the epoch
-that the new member begins makes it rejoin. Downwards, the group is stable with the last target as its assignment, and
-begins a rebalance.
+that the new member begins makes it rejoin. Downwards, each member keeps what it has, and the group begins a rebalance
+unless everybody has what they should. It has no leader until then: that is how a group is known, after a crash, that
+still has to rebalance.
 """
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from runnel.core.groups.classic.group import ClassicGroup, GroupState, Member
 from runnel.core.groups.classic.rebalancing import Rebalancing
-from runnel.core.groups.consumer.draft import Draft
-from runnel.core.groups.consumer.group import FIRST_EPOCH, ConsumerGroup
+from runnel.core.groups.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerState
 from runnel.core.groups.consumer.subscriptions import metadata_hash
 from runnel.core.groups.deadlines import Due
 from runnel.core.groups.embedded import (
@@ -19,6 +20,7 @@ from runnel.core.groups.embedded import (
     TopicPartitions,
     read_assignment,
     read_subscription,
+    version_of,
     write_assignment,
 )
 from runnel.core.groups.records import (
@@ -28,6 +30,7 @@ from runnel.core.groups.records import (
     EpochSaved,
     GroupRemoved,
     MemberSaved,
+    Partitions,
     TargetEpochSaved,
     TargetSaved,
 )
@@ -76,7 +79,7 @@ class Migration:
         names = {topic for subscription in found.values() for topic in subscription.topics}
         return [
             *members,
-            EpochSaved(group.group_id, epoch, metadata_hash(names, self._store.cluster.topics)),
+            EpochSaved(group.group_id, epoch, self._hash(names, ids.values())),
             *(TargetSaved(group.group_id, member_id, partitions) for member_id, partitions in ids.items()),
             TargetEpochSaved(group.group_id, epoch),
             *(
@@ -90,6 +93,15 @@ class Migration:
                 for member_id, partitions in ids.items()
             ),
         ]
+
+    def _hash(self, names: Iterable[str], assigned: Iterable[Partitions]) -> int:
+        """None where the assignment is not complete, as in a rebalance: the next look at the topics begins an epoch."""
+        topics = self._store.cluster.topics
+        read = {topics[name].topic_id: len(topics[name].partitions) for name in names if name in topics}
+        wanted = {(topic_id, number) for topic_id, count in read.items() for number in range(count)}
+        given = [(t, number) for partitions in assigned for t, numbers in partitions.items() for number in numbers]
+        is_complete = len(given) == len(wanted) and set(given) == wanted
+        return metadata_hash(names, topics) if is_complete else 0
 
     def _by_id(self, partitions: TopicPartitions) -> dict[UUID, tuple[int, ...]]:
         topics = self._store.cluster.topics
@@ -120,39 +132,38 @@ class Migration:
             and all(member.classic is not None for member in staying)
         )
 
-    def downgrade(self, group: ConsumerGroup, leaving: frozenset[str], turn: Turn, now_ms: int) -> None:
-        """The members that stay share anew what the others leave."""
-        classic = self._downgrade(group, group, leaving, turn, now_ms)
-        self._rebalancing.rebalance(classic, turn, now_ms)
-
-    def downgrade_to(self, group: ConsumerGroup, draft: Draft, turn: Turn, now_ms: int) -> None:
-        """A static member was replaced by its classic self: the group is what the draft says, without a rebalance."""
-        self._downgrade(group, draft, frozenset(), turn, now_ms)
-
-    def _downgrade(
+    def downgrade(
         self, group: ConsumerGroup, after: ConsumerGroup, leaving: frozenset[str], turn: Turn, now_ms: int
-    ) -> ClassicGroup:
+    ) -> None:
+        """Go on as a classic group of the members that stay, with what the group has `after` the decision."""
         turn.records += group.removal_records()
-        classic = ClassicGroup(group.group_id, now_ms, GroupState.STABLE, CONSUMER, generation=after.epoch)
-        for member_id, saved in after.members.items():
-            if saved.classic is not None and member_id not in leaving:
-                classic.add(_downgraded(saved, saved.classic, b""), CONSUMER)
-        classic.protocol = classic.select_protocol()
-        for member in classic.members.values():
-            version = read_subscription(member.metadata(classic.protocol)).version
-            member.assignment = write_assignment(self._by_name(after, member.member_id), version)
+        classic = self._downgraded(after, leaving, now_ms)
         turn.records.append(classic.saved())
         self._store.groups[group.group_id] = classic  # soft state, ahead of the records as ever
         for member in classic.members.values():
             for due in (Due.JOIN, Due.SYNC, Due.REVOCATION):
                 self._store.deadlines.cancel(due, group.group_id, member.member_id)
             self._rebalancing.heard_of(classic, member, now_ms)
+        if classic.leader is None:
+            self._rebalancing.rebalance(classic, turn, now_ms)
+
+    def _downgraded(self, group: ConsumerGroup, leaving: frozenset[str], now_ms: int) -> ClassicGroup:
+        classic = ClassicGroup(group.group_id, now_ms, GroupState.STABLE, CONSUMER, generation=group.epoch)
+        for member_id, saved in group.members.items():
+            if saved.classic is not None and member_id not in leaving:
+                classic.add(_downgraded_member(saved, saved.classic), CONSUMER)
+        classic.protocol = classic.select_protocol()
+        for member in classic.members.values():
+            version = version_of(member.metadata(classic.protocol))
+            member.assignment = write_assignment(self._by_name(group, member.member_id), version)
+        if leaving or group.state is not ConsumerState.STABLE:
+            classic.leader = None
         return classic
 
     def _by_name(self, group: ConsumerGroup, member_id: str) -> TopicPartitions:
         names = self._store.cluster.names
-        target = group.target_of(member_id)
-        return {names[topic_id]: numbers for topic_id, numbers in target.items() if topic_id in names}
+        assigned = group.current_of(member_id).assigned
+        return {names[topic_id]: tuple(numbers) for topic_id, numbers in assigned.items() if topic_id in names}
 
 
 def _no_upgrade(group: ClassicGroup, why: str) -> Refusal:
@@ -186,7 +197,7 @@ def _upgraded_member(group_id: str, member: Member, subscription: Subscription) 
     )
 
 
-def _downgraded(saved: MemberSaved, side: ClassicSide, assignment: bytes) -> Member:
+def _downgraded_member(saved: MemberSaved, side: ClassicSide) -> Member:
     return Member(
         saved.member_id,
         saved.instance_id,
@@ -195,6 +206,5 @@ def _downgraded(saved: MemberSaved, side: ClassicSide, assignment: bytes) -> Mem
         side.session_timeout_ms,
         saved.rebalance_timeout_ms,
         side.protocols,
-        assignment,
         is_new=False,
     )

@@ -127,6 +127,8 @@ class ClassicProtocol:
             self.rebalancing.drop(group, [member.member_id], turn, now_ms)
 
     def loaded(self, group: ClassicGroup, now_ms: int) -> None:
-        """Sessions of restored members begin anew."""
+        """Sessions of restored members begin anew. A group without a leader still has to rebalance (`migration`)."""
         for member in group.members.values():
             self.rebalancing.heard_of(group, member, now_ms)
+        if group.members and group.leader is None:
+            self.rebalancing.rebalance(group, Turn(), now_ms)  # nobody waits yet: there is nothing to log or answer

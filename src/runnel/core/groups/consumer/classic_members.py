@@ -12,7 +12,7 @@ from runnel.core.groups.consumer.membership import check_room, joining_member, k
 from runnel.core.groups.consumer.reconciliation import Reported
 from runnel.core.groups.consumer.settings import assignment_interval_ms
 from runnel.core.groups.consumer.timing import Timing
-from runnel.core.groups.embedded import Subscription, read_subscription, write_assignment
+from runnel.core.groups.embedded import Subscription, read_subscription, version_of, write_assignment
 from runnel.core.groups.migration import Migration
 from runnel.core.groups.records import ClassicSide, CurrentSaved, MemberSaved, MemberState
 from runnel.core.groups.store import GroupStore
@@ -58,7 +58,7 @@ class ClassicMembers:
             before = joining_member(draft, member_id, join.instance_id, classic=True)
         has = self._advance(draft, _updated(before, join, subscription), subscription, now_ms)
         if _consumers(group) and not _consumers(draft) and self._migration.goes_back(draft, frozenset()):
-            self._migration.downgrade_to(group, draft, turn, now_ms)  # it replaced the last one, itself
+            self._migration.downgrade(group, draft, frozenset(), turn, now_ms)  # it replaced the last one, itself
         else:
             turn.records += draft.records
             self._timing.joined(draft.members[member_id], now_ms)
@@ -91,9 +91,9 @@ class ClassicMembers:
             self._timing.await_join(member, now_ms)
             raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
         self._timing.synced(member, now_ms)
-        version = read_subscription(side.protocols[0][1]).version
-        assignment = write_assignment(_by_name(current, self._store.cluster), version)
-        return SyncReply(ErrorCode.NONE, assignment, CONSUMER, side.protocols[0][0])
+        name, metadata = side.protocols[0]
+        assignment = write_assignment(_by_name(current, self._store.cluster), version_of(metadata))
+        return SyncReply(ErrorCode.NONE, assignment, CONSUMER, name)
 
     def heartbeat(
         self, group: ConsumerGroup, generation: int, member_id: str, instance_id: str | None, now_ms: int

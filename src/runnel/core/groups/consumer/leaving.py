@@ -12,7 +12,7 @@ from runnel.core.groups.consumer.membership import known_member, remove_member
 from runnel.core.groups.consumer.subscriptions import begin_epoch, forget_regex
 from runnel.core.groups.consumer.timing import Timing
 from runnel.core.groups.consumer.values import LEAVES_FOR_NOW, Heartbeat, HeartbeatReply
-from runnel.core.groups.deadlines import Deadline
+from runnel.core.groups.deadlines import Deadline, Due
 from runnel.core.groups.migration import Migration
 from runnel.core.groups.records import MemberState
 from runnel.core.groups.store import GroupStore
@@ -53,8 +53,9 @@ class Departures:
         return LeaveReply(ErrorCode.NONE, list(zip(leaving, codes, strict=True)))
 
     def due(self, deadline: Deadline, group: ConsumerGroup, turn: Turn, now_ms: int) -> None:
-        """Silent for a session, or slow for a rebalance timeout: the member is out."""
-        if deadline.member_id in group.members:
+        """Silent for a session, or slow for a rebalance timeout: the member is out. That its id was once given out by a
+        classic group, and had to be used in time, does not matter any more."""
+        if deadline.due is not Due.PENDING and deadline.member_id in group.members:
             self.remove(group, [deadline.member_id], turn, now_ms)
 
     def remove(self, group: ConsumerGroup, member_ids: Sequence[str], turn: Turn, now_ms: int) -> None:
@@ -63,7 +64,7 @@ class Departures:
         for member_id in member_ids:
             self._timing.forget(group.group_id, member_id)
         if self._migration.goes_back(group, frozenset(member_ids)):
-            self._migration.downgrade(group, frozenset(member_ids), turn, now_ms)
+            self._migration.downgrade(group, group, frozenset(member_ids), turn, now_ms)
             return
         draft = Draft(group)
         for member_id in member_ids:
