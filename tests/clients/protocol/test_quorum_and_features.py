@@ -12,7 +12,8 @@ from harness.conditions import wait_until
 from harness.process import BrokerProcess
 from harness.raw import RawConnection
 
-UNKNOWN_TOPIC_OR_PARTITION, INVALID_UPDATE_VERSION = 3, 95
+UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION, INVALID_UPDATE_VERSION = 3, 35, 95
+CONSUMER_GROUP_HEARTBEAT, LOADING = 68, (14, 15, 16)
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 NewTopic = Callable[..., str]
 
@@ -114,13 +115,36 @@ def test_a_downgrade_is_asked_first_done_then_and_kept(start_broker: Callable[..
         assert finalized(connection)["group.version"] == 1
         assert update(connection, "group.version", 0, SAFE_DOWNGRADE).error_code == 0
         assert "group.version" not in finalized(connection)
+        assert heartbeat(connection) == UNSUPPORTED_VERSION
     broker.terminate()
     broker.start()
     with RawConnection(broker.address) as connection:
         assert finalized(connection) == {"metadata.version": 30}
+        assert heartbeat(connection) == UNSUPPORTED_VERSION
         assert update(connection, "group.version", 1, UPGRADE, version=0).error_code == 0
+        assert heartbeat(connection) == 0
         assert update(connection, "group.version", 0, SAFE_DOWNGRADE, version=0).error_code == 0
         assert "group.version" not in finalized(connection)
+
+
+def heartbeat(raw: RawConnection) -> int:
+    """What a member that joins a group of the next-generation protocol (KIP-848) is answered."""
+    body = {
+        "group_id": "g",
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout": 60_000,
+        "subscribed_topic_names": ["orders"],
+        "topic_partitions": [],
+    }
+    return int(
+        wait_until(
+            lambda: next(
+                (r for r in [raw.request(CONSUMER_GROUP_HEARTBEAT, 0, body)] if r.error_code not in LOADING), None
+            ),
+            "the coordinator is there",
+        ).error_code
+    )
 
 
 def test_the_quorum_counts_on_after_a_restart(start_broker: Callable[..., BrokerProcess]) -> None:

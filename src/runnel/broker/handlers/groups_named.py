@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runnel.core.metadata.features import GROUP_VERSION
 from runnel.wire.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
@@ -22,5 +23,5 @@ def check_allowed(context: Context, group: str) -> None:
 
 def consumer_groups_enabled(context: Context) -> None:
     """Refusal where the cluster's feature level has no consumer groups (KIP-848)."""
-    if context.node.image.features.get("group.version", 1) < 1:
+    if context.node.image.features.get(GROUP_VERSION, 0) < 1:  # level 0 is a feature that is not there
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION, "the feature group.version is 0: there are no consumer groups")
