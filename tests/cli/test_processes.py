@@ -157,9 +157,10 @@ def run_in_terminal(bootstrap: str, typed: bytes, *arguments: str) -> str:
     return screen.decode()
 
 
-def test_completion_of_verbs_and_topics(bootstrap: str, topic: str) -> None:
+def test_completion_of_verbs_and_names(bootstrap: str, runnel: Runnel, topic: str) -> None:
     def complete(line: str) -> str:
-        extra = {"_RUNNEL_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()))}
+        word = len(line.split()) - (0 if line.endswith(" ") else 1)
+        extra = {"_RUNNEL_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(word)}
         code = "from runnel.cli.main import main; main()"
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -174,5 +175,12 @@ def test_completion_of_verbs_and_topics(bootstrap: str, topic: str) -> None:
 
     assert "plain,consume" in complete("runnel ")
     assert "plain,add-partitions" in complete("runnel topic ")
+    assert "plain,reset" in complete("runnel group ")
+    assert "plain,--to-earliest" in complete("runnel group reset --to-")
+    assert "plain,verify" in complete("runnel log ")
     # Completion gives up quietly after a moment rather than hold up the shell, so on a busy machine ask again.
     wait_until(lambda: f"plain,{topic}" in complete("runnel consume "), "the topic among the completions")
+    runnel("group", "reset", f"g-{topic}", "-t", topic, "--to-latest", "--execute").ok()
+    wait_until(lambda: f"plain,g-{topic}" in complete("runnel group describe "), "the group among the completions")
+    wait_until(lambda: f"plain,{topic}" in complete("runnel config set --topic "), "the topic after an option")
+    wait_until(lambda: "plain,1" in complete("runnel config describe --broker "), "the broker after an option")

@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runnel.client.address import Address, parse_address, parse_addresses
+from runnel.client.consumer_protocol import decode_assignment
 from runnel.client.errors import ClientError, known_code, refused
-from runnel.client.offsets import Position, PositionKind, parse_position, parse_timestamp_ms
+from runnel.client.metadata import TopicPartition
+from runnel.client.offsets import Position, PositionKind, parse_duration_ms, parse_position, parse_timestamp_ms
 from runnel.client.partitioner import murmur2, partition_for_key
+from runnel.client.quotas import Quota, applied_quotas, make_entity
 from runnel.wire.errors import ErrorCode
 
 
@@ -111,3 +114,64 @@ def test_errors_say_what_to_do_and_keep_the_brokers_own_words() -> None:
     assert not config.retriable
     assert "error code 30000" in refused(30000, "x").message
     assert known_code(30000) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [
+        ("90m", 5_400_000),
+        ("1h30m", 5_400_000),
+        ("PT1H30M", 5_400_000),
+        ("P7D", 604_800_000),
+        ("p1dt2h3m4.5s", 93_784_500),
+        ("2w", 1_209_600_000),
+        ("250ms", 250),
+        ("1m250ms", 60_250),
+        ("0.5h", 1_800_000),
+    ],
+)
+def test_durations(text: str, duration_ms: int) -> None:
+    assert parse_duration_ms(text) == duration_ms
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "h", "5", "5 apples", "-1h", "1h1d", "1h 30m"])
+def test_what_is_not_a_duration(text: str) -> None:
+    with pytest.raises(ClientError, match="is not a duration: write 90m"):
+        parse_duration_ms(text)
+
+
+def test_an_assignment_of_the_consumer_protocol() -> None:
+    encoded = b"\0\1" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\2" + b"\0\0\0\3" + b"\0\0\0\1" + b"\xff\xff\xff\xff"
+    assert decode_assignment(encoded) == (TopicPartition("t", 1), TopicPartition("t", 3))
+    assert decode_assignment(b"") == ()
+    assert decode_assignment(encoded[:12]) is None
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_an_assignment_or_none(data: bytes) -> None:
+    found = decode_assignment(data)
+    assert found is None or all(isinstance(target, TopicPartition) for target in found)
+
+
+def test_the_most_specific_quota_applies() -> None:
+    """Kafka's documented order: taking away the first leaves the next."""
+    order: list[dict[str, str | None]] = [
+        {"user": "u", "client-id": "c"},
+        {"user": "u", "client-id": None},
+        {"user": "u"},
+        {"user": None, "client-id": "c"},
+        {"user": None, "client-id": None},
+        {"user": None},
+        {"client-id": "c"},
+        {"client-id": None},
+    ]
+    quotas = [Quota(make_entity(parts), {"producer_byte_rate": float(rank)}) for rank, parts in enumerate(order)]
+    others = [
+        Quota(make_entity({"user": "x"}), {"producer_byte_rate": 99.0}),
+        Quota(make_entity({"ip": None}), {"connection_creation_rate": 5.0}),
+    ]
+    for rank in range(len(order)):
+        applied = applied_quotas([*others, *reversed(quotas[rank:])], "u", "c", "10.0.0.1")
+        assert applied["producer_byte_rate"].value == rank
+        assert applied["connection_creation_rate"].value == 5.0
+    assert "producer_byte_rate" not in applied_quotas(others, "u", "c", None)

@@ -65,7 +65,7 @@ def _rule_options(function: Decorated) -> Decorated:
     return function
 
 
-@click.command(short_help="Set committed offsets (shows the plan; --execute does it).")
+@click.command(short_help="Set committed offsets; shows first, --execute does it.")
 @click.argument("groups", metavar="GROUP...", nargs=-1, type=GroupName())
 @click.option("-a", "--all-groups", is_flag=True, help="Every group.")
 @click.option("-t", "--topic", "topics", multiple=True, type=TopicSelection(),
@@ -138,7 +138,7 @@ def _wish(topics: Sequence[Selection], rules: Mapping[str, Any]) -> Wish:
     return Wish(topics, makers[name](value))
 
 
-@click.command(short_help="Set committed offsets at once: start, end, a time, another group's, a file's.")
+@click.command(short_help="Set committed offsets at once, as rpk does.")
 @click.argument("name", metavar="GROUP", type=GroupName())
 @click.option("--to", metavar="start|end|TIME", help="Times: ISO (UTC), or 10, 13 or 19 digits since 1970.")
 @click.option("--to-group", metavar="GROUP", type=GroupName(), help="To where that group is.")
