@@ -6,7 +6,6 @@ transaction, where it began.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from runnel.broker.handlers.topics_named import topic_names
@@ -19,8 +18,8 @@ from runnel.wire.errors import ErrorCode, Refusal
 
 async def handle(context: Context, request: Any) -> Body:
     topics = []
-    for topic in request.topics:
-        partitions = await asyncio.gather(*(_row(context, topic.name, index) for index in topic.partition_indexes))
+    for topic in request.topics:  # one after the other: a request may name more partitions than there are
+        partitions = [await _row(context, topic.name, index) for index in topic.partition_indexes]
         topics.append({"name": topic.name, "partitions": partitions})
     return {"topics": topics}
 
