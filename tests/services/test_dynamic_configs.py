@@ -35,12 +35,16 @@ OTHER_VALUES = {
 }
 BEHIND_TOPICS = {topic.broker_synonym for topic in TOPIC_CONFIGS.values() if topic.broker_synonym is not None}
 # These take effect in their own ways: limits of connections in tests/broker/test_broker_configs.py, the expiration of
-# producers below, the interval in the tests of the consumer protocol.
+# producers below, the interval in the tests of the consumer protocol, the cleaner's in test_cleaner.py.
 ELSEWHERE = {
     "max.connections",
     "max.connections.per.ip",
     "producer.id.expiration.ms",
     "group.consumer.assignment.interval.ms",
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.max.bytes.per.second",
 }
 
 

@@ -118,7 +118,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
         assert cleaned > first_dirty or first_dirty >= sealed or not self.log.segments[:-1]
         if keys == 100:
             assert cleaned == max(sealed, first_dirty)
-        self.cleaned_offset = cleaned or None
+        self.cleaned_offset = self.log.cleaned_offset
         self._clean_model(cleaned)
 
     def _clean_model(self, cleaned: int) -> None:
@@ -176,8 +176,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
         self.now_ms += wait_ms
         self.log.update_config(LogConfig(**{**CONFIG, "retention_ms": 4_000}))
         self.log.enforce_retention(self.now_ms, defer_removal=defer)
-        while (job := self.log.removal_job()) is not None:
-            job.run()
+        self.log.file_jobs.run_all()
         self.log.update_config(LogConfig(**CONFIG))
         self.start_offset = max(self.start_offset, self.log.segments[0].base_offset)
         gone = [row.seen for row in self.rows if row.seen.offset < self.log.segments[0].base_offset]

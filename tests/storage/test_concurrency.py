@@ -47,8 +47,7 @@ def test_readers_in_threads_are_never_harmed(kind: str, tmp_path: Path) -> None:
                 reads.append(pool.submit(check, plan, offset))
             if step % 50 == 0:
                 log.enforce_retention(step, defer_removal=True)
-                while (job := log.removal_job()) is not None:
-                    pool.submit(job.run)
+                pool.submit(log.file_jobs.run_all)
             if step % 30 == 0:
                 sync_in(pool, log)
     for read in reads:

@@ -170,8 +170,7 @@ class LogMachine(RuleBasedStateMachine):
         bounds = [(segment.base_offset, min(segment.end_offset, self.end_offset)) for segment in before]
         deleted = self.log.enforce_retention(self.now_ms, defer_removal=defer)
         if defer:
-            while (job := self.log.removal_job()) is not None:
-                job.run()
+            self.log.file_jobs.run_all()
         for first, end in bounds[:deleted]:
             gone = [batch for batch in self.batches if first <= batch.base_offset < end]
             old = all(self.now_ms - batch.timestamp > CONFIG["retention_ms"] for batch in gone)

@@ -76,8 +76,7 @@ class World:
         elif choice < 0.96:
             log.trim_prefix(random.randint(log.log_start_offset, log.end_offset))
         elif choice < 0.98:
-            while (job := log.removal_job()) is not None:
-                job.run()
+            log.file_jobs.run_all()
         else:
             log.roll(1000)
         self.log_start_offset = log.log_start_offset

@@ -227,11 +227,11 @@ def test_partition_metadata_is_written_and_mended(files: MemoryFiles) -> None:
 
 def test_strangers_in_the_folder_are_left_alone(files: MemoryFiles) -> None:
     filled(files).close(clean=True)
-    for name in ("notes.txt", "x.log", "00000000000000000000.log.swap"):
+    for name in ("notes.txt", "x.log", "x.log.swap", "00000000000000000000.log.mine"):
         files.write_bytes(DIRECTORY / name, b"mine")
     open_log(files, clean=False, **CONFIG).close(clean=True)
     assert files.read_bytes(DIRECTORY / "notes.txt") == b"mine"
-    assert {"x.log", "00000000000000000000.log.swap"} <= set(files.list(DIRECTORY))
+    assert {"x.log", "x.log.swap", "00000000000000000000.log.mine"} <= set(files.list(DIRECTORY))
 
 
 def test_reopening_again_and_again_changes_nothing(files: MemoryFiles) -> None:

@@ -93,10 +93,8 @@ def test_deferred_removal_happens_in_the_job(files: MemoryFiles) -> None:
     before = segment_files(log)
     assert log.enforce_retention(0, defer_removal=True) == 2
     assert segment_files(log) == before
-    job = log.removal_job()
-    assert job is not None
-    assert log.removal_job() is None
-    job.run()
+    assert len(log.file_jobs) == 1
+    log.file_jobs.run_all()
     assert segment_files(log) == [f"{4:020d}.log"]
 
 

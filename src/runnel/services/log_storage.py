@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sys
 import threading
 import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from runnel.storage.compaction.runners import ProcessRunner, Runner, ThreadRunner
 from runnel.storage.config import LogConfig
-from runnel.storage.directory import LOG_STARTS, RECOVERY_POINTS, DataDirectory
+from runnel.storage.directory import CLEANED, LOG_STARTS, RECOVERY_POINTS, DataDirectory
 from runnel.storage.errors import TopicIdMismatch
 from runnel.storage.files import Files, MemoryFiles, OsFiles
 from runnel.storage.handles import HandleCache
@@ -49,6 +51,7 @@ class LogStorage:
             self.was_clean = self._directory.take_clean_marker() or is_new
             self._recovery_points = self._directory.read_checkpoint(RECOVERY_POINTS)
             self._log_starts = self._directory.read_checkpoint(LOG_STARTS)
+            self._cleaned = self._directory.read_checkpoint(CLEANED)
         except BaseException:
             self._directory.unlock()
             raise
@@ -80,23 +83,38 @@ class LogStorage:
             now_ms=now_ms,
             log_start_offset=self._log_starts.get((topic, index)),
             recovery_point=self._recovery_points.get((topic, index)),
+            cleaned_offset=self._cleaned.get((topic, index)),
         )
 
-    def write_checkpoints(self, flushed: Mapping[Key, int], starts: Mapping[Key, int]) -> None:
+    def write_checkpoints(
+        self, flushed: Mapping[Key, int], starts: Mapping[Key, int], cleaned: Mapping[Key, int]
+    ) -> None:
         """Note the offsets of the open logs; those of logs that were never opened stay as they were."""
         with self._offsets_lock:
+            cleaned_before = dict(self._cleaned)
+            self._cleaned.update(cleaned)
+            cleaned_now = dict(self._cleaned)
             self._recovery_points.update(flushed)
             self._log_starts.update(starts)
             points = dict(self._recovery_points)
             firsts = {key: offset for key, offset in self._log_starts.items() if offset > 0}
         self._directory.write_checkpoint(RECOVERY_POINTS, points)
         self._directory.write_checkpoint(LOG_STARTS, firsts)
+        if cleaned_now != cleaned_before:
+            self._directory.write_checkpoint(CLEANED, cleaned_now)
+
+    def compaction_runner(self) -> Runner:
+        """Who does the work of compaction: real files can be reached from another process."""
+        if isinstance(self._files, OsFiles) and sys.executable:
+            return ProcessRunner()
+        return ThreadRunner(self._files)
 
     def forget(self, key: Key) -> None:
         """A later partition of this name starts afresh."""
         with self._offsets_lock:
             self._recovery_points.pop(key, None)
             self._log_starts.pop(key, None)
+            self._cleaned.pop(key, None)
 
     # --- deletion ---------------------------------------------------------------------------------------------
 

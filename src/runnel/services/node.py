@@ -10,6 +10,7 @@ from typing import Any
 
 from runnel.core.metadata import ClusterImage, ClusterLimits, MetadataMachine, RegisterBroker, SetFeatures
 from runnel.core.metadata.features import FIRST_LEVELS, METADATA_VERSION, SUPPORTED_FEATURES
+from runnel.services.cleaner import Cleaner
 from runnel.services.client_quotas import ClientQuotaService
 from runnel.services.cluster import ClusterService
 from runnel.services.configs import ConfigService
@@ -64,6 +65,7 @@ class Node:
         self.topics = TopicService(self._controller)
         self.producer_ids = ProducerIds(self._controller, self.node_id)
         self.groups = GroupService(self._controller, self.partitions, configs, flusher)
+        self.cleaner = Cleaner(self.partitions, configs, storage.compaction_runner())
         self._housekeeping = Housekeeping(self.partitions, configs, flusher)
 
     @classmethod
@@ -120,6 +122,7 @@ class Node:
         self._storage.set_strays_aside({*self.image.topics, METADATA_TOPIC})
         self.partitions.remove_later(self._storage.leftovers())
         self._housekeeping.start()
+        self.cleaner.start()
         self.groups.start()
         log.info(
             "broker %d of cluster %s: %d topics, %d partitions, %d metadata records%s",
@@ -133,6 +136,7 @@ class Node:
 
     async def _follow(self, before: ClusterImage, image: ClusterImage) -> None:
         configs_changed = self.configs.follow(image)
+        await self.cleaner.follow(image)
         await self.partitions.follow(before, image, configs_changed)
         self.groups.follow(before, image)
         self.quotas.follow(image)
@@ -141,6 +145,7 @@ class Node:
 
     async def stop(self) -> None:
         """Flush, close, and leave the mark of a clean stop."""
+        await self.cleaner.stop()
         await self._housekeeping.stop()
         await self.groups.stop()
         await self._controller.settle()

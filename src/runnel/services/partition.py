@@ -34,6 +34,8 @@ class PartitionSettings:
     flush_messages: int
     flush_ms: int
     flush_on_acks_all: bool
+    keys_required: bool
+    """The topic is compacted: a record without a key is refused."""
 
 
 class Partition:

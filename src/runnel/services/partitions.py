@@ -239,9 +239,9 @@ class Partitions:
         return partition.log.log_start_offset
 
     async def remove_dropped(self, partition: Partition) -> None:
-        """Free the space of segments that trimming or retention dropped."""
-        while (job := partition.log.removal_job()) is not None:
-            await self._in_thread(job.run)
+        """Free the space of segments that trimming, retention or compaction dropped."""
+        if partition.log.file_jobs:
+            await self._in_thread(partition.log.file_jobs.run_all)
 
     async def disk_usage(self, wanted: set[Key] | None) -> DiskUsage:
         keys = [key for key in self.all_keys() if wanted is None or key in wanted]
@@ -252,11 +252,15 @@ class Partitions:
         return DiskUsage(self._storage.path, {**sizes, **open_sizes}, total, usable)
 
     async def write_checkpoints(self) -> None:
-        """Recovery points and log start offsets of the open logs; those of the others are kept as they are."""
+        """Offsets that are on disk, where logs start, up to where they are clean: of the open logs. Those of the
+        others are kept as they are."""
         async with self._checkpointing:  # gathered and written in one order, and never beside a deletion
             flushed = {key: partition.log.flushed_offset for key, partition in self.open_partitions.items()}
             starts = {key: partition.log.log_start_offset for key, partition in self.open_partitions.items()}
-            work = asyncio.ensure_future(self._in_thread(lambda: self._storage.write_checkpoints(flushed, starts)))
+            cleaned = {k: p.log.cleaned_offset for k, p in self.open_partitions.items() if p.log.cleaned_offset}
+            work = asyncio.ensure_future(
+                self._in_thread(lambda: self._storage.write_checkpoints(flushed, starts, cleaned))
+            )
             try:
                 await asyncio.shield(work)
             except asyncio.CancelledError:

@@ -1,7 +1,8 @@
 """Appending what producers send: check the batch header, append, then wait for what ``acks`` asks for.
 
-Batches are opaque: only the 61-byte header and the CRC are looked at. Everything up to and including the append
-happens without a wait, so the order of appends is the order of requests. What is awaited after it is only the disk.
+Batches are opaque: only the 61-byte header and the CRC are looked at; those for compacted topics are opened too, since
+every record needs a key there. Everything up to and including the append happens without a wait, so the order of
+appends is the order of requests. What is awaited after it is only the disk.
 """
 
 from __future__ import annotations
@@ -24,14 +25,35 @@ from runnel.wire.batch import (
     read_header,
     set_log_append_time,
 )
-from runnel.wire.compression import Compression
-from runnel.wire.errors import ErrorCode, Refusal
+from runnel.wire.compression import Compression, decompress
+from runnel.wire.errors import ErrorCode, Malformed, Refusal
+from runnel.wire.record_keys import walk_records
 
 ACKS = (0, 1, -1)
 RECORD_BYTES_MIN = 14
 """Kafka's LegacyRecord.RECORD_OVERHEAD_V0: a smaller length is no batch of any magic."""
 LONGEST_FLUSH_MS = 365 * 24 * 3600 * 1000
 """A longer flush.ms (Kafka's default is the largest long) means: leave it to the operating system."""
+
+
+OPENED_BYTES_MAX = 32 << 20
+OPENED_RECORDS_MAX = 200_000
+"""The most that one batch for a compacted topic may hold when it is opened: everybody else waits for that."""
+ERRORS_SHOWN = 3
+
+
+class RecordsRefused(Refusal):
+    """Some records of a batch are wrong: (number in the batch, message) of each. Nothing was appended."""
+
+    def __init__(self, code: ErrorCode, record_errors: list[tuple[int, str]], log_start_offset: int) -> None:
+        shown = ", ".join(f"RecordError(batchIndex={n}, message='{text}')" for n, text in record_errors[:ERRORS_SHOWN])
+        super().__init__(
+            code,
+            f"One or more records have been rejected due to {len(record_errors)} record errors in total, and only "
+            f"showing the first three errors at most: [{shown}]",
+        )
+        self.record_errors = record_errors
+        self.log_start_offset = log_start_offset
 
 
 class Appended(NamedTuple):
@@ -62,6 +84,8 @@ class ProduceService:
             header = read_header(records)
         else:
             check_timestamps(header, partition, now_ms)
+        if settings.keys_required:
+            check_keys(records, header, partition)
         log = partition.log
         try:
             result = log.append(records, header, partition.leader_epoch, now_ms)
@@ -147,3 +171,22 @@ def check_timestamps(header: BatchHeader, partition: Partition, now_ms: int) -> 
             f"timestamp {oldest} is more than message.timestamp.before.max.ms="
             f"{settings.timestamp_before_ms_max} behind the broker's clock {now_ms}",
         )
+
+
+def check_keys(records: memoryview, header: BatchHeader, partition: Partition) -> None:
+    """Compaction goes by keys: as in Kafka, a batch with a record that has none is refused whole."""
+    if header.record_count > OPENED_RECORDS_MAX:
+        raise Refusal(
+            ErrorCode.INVALID_RECORD,
+            f"a batch for a compacted topic may have {OPENED_RECORDS_MAX} records, not {header.record_count}",
+        )
+    try:
+        data = decompress(header.compression, records[HEADER_BYTES:], OPENED_BYTES_MAX)
+        keys = walk_records(data, header.record_count, bytes).keys
+    except Malformed as error:
+        raise Refusal(ErrorCode.INVALID_RECORD, f"the records of the batch cannot be read: {error}") from error
+    if None in keys:
+        name = f"{partition.topic}-{partition.index}"
+        message = f"Compacted topic cannot accept message without key in topic partition {name}"
+        missing = [(number, message) for number, key in enumerate(keys) if key is None]
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, missing, partition.log.log_start_offset)

@@ -16,18 +16,25 @@ def partition_settings(view: ConfigView) -> PartitionSettings:
         flush_messages=view["flush.messages"],
         flush_ms=view["flush.ms"],
         flush_on_acks_all=view["acks.all.flush"],
+        keys_required="compact" in view["cleanup.policy"],
     )
 
 
 def log_config(view: ConfigView) -> LogConfig:
-    deletes = "delete" in view["cleanup.policy"]
+    deletes, compacts = "delete" in view["cleanup.policy"], "compact" in view["cleanup.policy"]
+    max_lag_ms = view["max.compaction.lag.ms"]
     return LogConfig(
         segment_bytes=view["segment.bytes"],
-        segment_ms=view["segment.ms"],
+        # A record in the active segment cannot be compacted: as in Kafka, its age is limited by both.
+        segment_ms=min(view["segment.ms"], max_lag_ms) if compacts else view["segment.ms"],
         segment_jitter_ms=view["segment.jitter.ms"],
         segment_index_bytes=view["segment.index.bytes"],
         index_interval_bytes=view["index.interval.bytes"],
-        # Only the delete policy drops old segments; a compacted topic keeps everything until compaction is built.
         retention_ms=view["retention.ms"] if deletes else -1,
         retention_bytes=view["retention.bytes"] if deletes else -1,
+        compacted=compacts,
+        delete_retention_ms=view["delete.retention.ms"],
+        min_compaction_lag_ms=view["min.compaction.lag.ms"],
+        max_compaction_lag_ms=max_lag_ms,
+        min_cleanable_dirty_ratio=view["min.cleanable.dirty.ratio"],
     )

@@ -29,6 +29,7 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
 DELETE_SUFFIX = "-delete"
 FOLDER_NAME_BYTES_MAX = 255
 
@@ -140,7 +141,7 @@ class DataDirectory:
         self.files.write_atomic(self.path / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
 
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """RECOVERY_POINTS or LOG_STARTS. A damaged file reads as empty: a full scan."""
+        """RECOVERY_POINTS, LOG_STARTS or CLEANED. A damaged file reads as empty: a full scan."""
         try:
             data = self.files.read_bytes(self.path / name)
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """One partition's log: appends at its end, reads anywhere, rolls segments, knows what is durable.
 
 In: whole record batches, in the order they shall have; out: their offsets, and later their bytes. Not thread safe:
-everything runs on the event-loop thread except `ReadPlan.read`, `SyncJob.run` and `FileJobs.run`, which are made
+everything runs on the event-loop thread except `ReadPlan.read`, `SyncJob.run` and `FileJobs.run_all`, made
 for other threads, and `Log.open` and `Log.close`, which block. Deciding when to sync, to enforce retention, to
 answer a client is the service's.
 """
@@ -467,7 +467,3 @@ class Log:
         """The end was cut: a sync that is on its way no longer counts, and producers follow from what is left."""
         self.truncations += 1
         recovery.reload_producers(self, 0)
-
-    def removal_job(self) -> FileJobs | None:
-        """Once per deferred removal (or swap): what to `run` in a thread. None when there is none."""
-        return self.file_jobs.take()

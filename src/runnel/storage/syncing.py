@@ -138,45 +138,31 @@ class FileJobs:
     """The file jobs of one log: one at a time, oldest first, none after the log was closed (its names may by then
     belong to another log) and none after one that failed."""
 
-    __slots__ = ("_handed", "_lock", "_put", "_waiting", "closed")
+    __slots__ = ("_lock", "_waiting", "closed", "failure")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[FileJob] = deque()
-        self._put = 0
-        self._handed = 0
         self.closed = False
+        self.failure: OSError | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def put(self, job: FileJob) -> None:
         self._waiting.append(job)
-        self._put += 1
-
-    def take(self) -> FileJobs | None:
-        """Once per job that was put: something whose `run` runs the oldest that waits. None when all were taken."""
-        if self._handed >= self._put:
-            return None
-        self._handed += 1
-        return self
-
-    def run(self) -> None:
-        with self._lock:
-            if self._waiting:
-                self._run_first()
 
     def run_all(self) -> None:
-        """Blocking."""
-        self._handed = self._put
+        """Blocking: on return, everything that was put before has been done, here or in another thread."""
         with self._lock:
-            while self._waiting:
+            while self._waiting and not self.closed:
                 self._run_first()
 
     def _run_first(self) -> None:
-        if self.closed:
-            self._waiting.clear()
-            return
         try:
             self._waiting.popleft().run()
-        except OSError:
+        except OSError as error:
+            self.failure = error
             self._waiting.clear()
             raise
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from runnel.broker.connection import Buffers, Outcome
 from runnel.broker.router import Access, Api, Context, prefix
 from runnel.services.partition import Partition
-from runnel.services.produce import ACKS, Appended
+from runnel.services.produce import ACKS, Appended, RecordsRefused
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode, Refusal
 from runnel.wire.produce import (
@@ -137,6 +137,9 @@ def _append_one(
 
 def _refused(context: Context, topic: str, index: int, refusal: Refusal) -> ProducePartitionReply:
     leader = context.node.leader_of(topic, index) if refusal.code in LEADER_HINT_CODES else None
+    if isinstance(refusal, RecordsRefused):
+        start = refusal.log_start_offset
+        return ProducePartitionReply(index, refusal.code, -1, -1, start, refusal.record_errors, refusal.message)
     return ProducePartitionReply(
         index, refusal.code, -1, -1, -1, error_message=refusal.message or None, current_leader=leader
     )

@@ -40,7 +40,7 @@ def _check_allowed(context: Context, name: str) -> None:
         return
     if topic.internal:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
-    if "delete" not in context.node.configs.of_topic(topic.configs)["cleanup.policy"]:
+    if context.node.configs.of_topic(topic.configs)["cleanup.policy"] == ("compact",):
         raise Refusal(ErrorCode.POLICY_VIOLATION, f"{name} is only compacted: cleanup.policy lacks delete")
 
 

@@ -5,6 +5,7 @@ broker, for one broker or for all. Where our default differs from Kafka's (a lim
 words say so.
 """
 
+from runnel.core.configs.cleaner import CLEANER_CONFIGS
 from runnel.core.configs.definitions import (
     LONG_MAX,
     Choices,
@@ -73,7 +74,8 @@ _DOOR = (
         "socket.request.max.bytes",
         ConfigType.INT,
         100 << 20,
-        "The largest request that is read; a longer one closes its connection. Only a Produce may have more than 16 MiB.",
+        "The largest request that is read; a longer one closes its connection. Only a Produce may have more than "
+        "16 MiB.",
         Range(1),
     ),
     ConfigDefinition(
@@ -479,6 +481,7 @@ BROKER_CONFIGS: dict[str, ConfigDefinition] = {
         *_CONSUMER_GROUPS,
         *_THROTTLES,
         *_LOGS,
+        *CLEANER_CONFIGS,
         *_behind_topics(),
     )
 }

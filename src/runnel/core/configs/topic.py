@@ -264,7 +264,6 @@ _DEFINITIONS = (
         "began at the start can still see the deletion.",
         Range(0),
         "log.cleaner.delete.retention.ms",
-        effective=False,
     ),
     ConfigDefinition(
         "min.cleanable.dirty.ratio",
@@ -273,7 +272,6 @@ _DEFINITIONS = (
         "On a compacted topic, the share of the log that must be new since the last pass before it is compacted again.",
         Range(0, 1),
         "log.cleaner.min.cleanable.ratio",
-        effective=False,
     ),
     ConfigDefinition(
         "min.compaction.lag.ms",
@@ -282,7 +280,6 @@ _DEFINITIONS = (
         "On a compacted topic, how long a record is safe from compaction after it was written.",
         Range(0),
         "log.cleaner.min.compaction.lag.ms",
-        effective=False,
     ),
     ConfigDefinition(
         "max.compaction.lag.ms",
@@ -291,7 +288,6 @@ _DEFINITIONS = (
         "On a compacted topic, how long a record may stay out of reach of compaction.",
         Range(1),
         "log.cleaner.max.compaction.lag.ms",
-        effective=False,
     ),
     # ------------------------------------------------------------------ replication throttles and tiers
     ConfigDefinition(
