@@ -19,7 +19,7 @@ EXIT_FAILED = 1
 Selection = tuple[str, tuple[int, ...] | None]
 
 
-@click.command(short_help="Show what is in segments, indexes, checkpoints and snapshots.")
+@click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--files", metavar="FILE,...", help="The same, as kafka-dump-log has it.")
 @click.option("-d", "--deep", "--deep-iteration", "--print-data-log", is_flag=True, help="Every record too.")

@@ -43,7 +43,7 @@ class Checked:
         return [*of_directory, *(finding for report in self.reports for finding in report.findings)]
 
 
-@click.command(short_help="Check every batch, index and checkpoint; say what is wrong; mend it.")
+@click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-t", "--topic", "topics", multiple=True, type=TopicSelection(), help="Only this; may be repeated.")
 @click.option("-d", "--deep", is_flag=True, help="Open every record too (slower).")

@@ -5,19 +5,15 @@ Imports only click and the standard library: each verb's module is loaded when i
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from runnel.cli.options import bootstrap_options
-from runnel.cli.verbs import Verbs
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from runnel.cli.verbs import LazyVerbs
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -30,12 +26,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "topic": ("runnel.cli.topic:topic", "Create, list, describe, change, trim and delete topics."),
     "produce": ("runnel.cli.produce:produce", "Send records, from arguments, pipes or files."),
     "consume": ("runnel.cli.consume:consume", "Read records, from any position."),
-    "group": ("runnel.cli.group:group", "List, describe, reset and delete consumer groups; how far behind they are."),
-    "config": ("runnel.cli.config:config", "Describe and change configs of topics, brokers, groups and loggers."),
+    "group": ("runnel.cli.group:group", "List, describe, reset and delete consumer groups."),
+    "config": ("runnel.cli.config:config", "Describe and change configs of topics, brokers and groups."),
     "quota": ("runnel.cli.quota:quota", "Limit users, clients and addresses."),
     "user": ("runnel.cli.user:user", "Create and delete users with passwords (SCRAM)."),
     "cluster": ("runnel.cli.cluster:cluster", "Brokers, features and health of the cluster."),
-    "log": ("runnel.cli.log:log", "Look into data directories, check and repair them, without a broker."),
+    "log": ("runnel.cli.log:log", "Look into data directories, check and repair them."),
     "lake": ("runnel.cli.lake:lake", "Look after lake tables, and prove that one equals its topic."),
     "doctor": ("runnel.cli.doctor:doctor", "Find out why a client cannot work with a broker."),
     "completion": ("runnel.cli.completion:completion", "Print shell completion for bash, zsh or fish."),
@@ -43,29 +39,8 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 
 
-class VerbGroup(Verbs):
-    """The root group: verbs by name, loaded late; errors as one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        module, _, name = VERBS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Without loading a single verb: a shell waits for this."""
-        from click.shell_completion import CompletionItem
-
-        verbs = [CompletionItem(name, help=line) for name, (_, line) in VERBS.items() if name.startswith(incomplete)]
-        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+class VerbGroup(LazyVerbs):
+    """The root group: errors as one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -133,6 +108,8 @@ def _silence_stdout() -> int:
 
 @click.group(
     cls=VerbGroup,
+    table=VERBS,
+    title="Verbs",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Every verb takes --help. Docs: docs/cli.md.",
 )
