@@ -26,7 +26,7 @@ async def handle(context: Context, request: Any) -> Body:
     code = ErrorCode.NONE
     try:
         check_cluster(context)
-        if request.election_type not in ELECTION_TYPES:
+        if request.election_type not in ELECTION_TYPES and request.topic_partitions != []:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
         outcomes = await context.node.cluster.elect(request.election_type, asked)
     except Refusal as refusal:
@@ -40,6 +40,8 @@ def _asked(context: Context, request: Any, outcomes: Sequence[PartitionOutcome])
     """The topics of the request, or all, with the number of outcomes that each has."""
     if request.topic_partitions is not None:
         return [(topic.topic, len(topic.partitions)) for topic in request.topic_partitions]
+    if request.election_type not in ELECTION_TYPES:
+        return []
     counts = Counter(outcome.topic for outcome in outcomes)
     return [(topic, counts[topic]) for topic in context.node.image.topics]
 

@@ -23,7 +23,7 @@ async def handle(context: Context, request: Any) -> Body:
         for topic in request.topics
         for partition in topic.partitions
     ]
-    body: Body = {"allow_replication_factor_change": factor_may_change, "error_message": None if wanted else ""}
+    body: Body = {"allow_replication_factor_change": factor_may_change, "error_message": None if request.topics else ""}
     try:
         check_cluster(context)
         outcomes = await context.node.cluster.reassign(wanted, factor_may_change)

@@ -28,7 +28,7 @@ def _row(credentials: UserCredentials) -> Body:
     return {
         "user": credentials.user,
         "error_code": credentials.code,
-        "error_message": credentials.message,
+        "error_message": credentials.message or "",
         "credential_infos": [
             {"mechanism": mechanism, "iterations": iterations}
             for mechanism, iterations in credentials.iterations_by_mechanism.items()

@@ -47,7 +47,7 @@ def _partition(quorum: QuorumState) -> Body:
     }
     return {
         "partition_index": 0,
-        "error_message": None,
+        "error_message": "",
         "leader_id": quorum.leader_id,
         "leader_epoch": quorum.leader_epoch,
         "high_watermark": quorum.high_watermark,
