@@ -45,12 +45,12 @@ def consumer(bootstrap: str, group: str, **settings: Any) -> Iterator[Consumer]:
 class Watched:
     """A subscribed consumer and what it was told and given."""
 
-    def __init__(self, member: Consumer, topic: str) -> None:
+    def __init__(self, member: Consumer, *topics: str) -> None:
         self.member = member
         self.rebalances = 0
         self.revoked: list[int] = []
         self.values: list[tuple[int, int]] = []
-        member.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked)
+        member.subscribe(list(topics), on_assign=self._assigned, on_revoke=self._revoked)
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalances += 1
