@@ -49,8 +49,8 @@ def check_schema(schema: StructType) -> None:
         name = _BY_LOWER_NAME.get(field.name.lower())
         if name is None:
             raise OptionError(f"a topic has no column '{field.name}': its columns are {', '.join(COLUMNS)}")
-        if field.dataType != COLUMNS[name]:
-            wanted, given = COLUMNS[name].simpleString(), field.dataType.simpleString()
+        wanted, given = COLUMNS[name].simpleString(), field.dataType.simpleString()
+        if given != wanted:
             raise OptionError(f"column '{field.name}' is {wanted}, not {given}: read it as that, and cast it then")
 
 

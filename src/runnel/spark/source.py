@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
 
+from runnel.spark.errors import OptionError
 from runnel.spark.row_schema import check_schema, default_schema
 from runnel.spark.source_options import parse_source_options
 
@@ -42,3 +45,18 @@ class RunnelDataSource(DataSource):
 
         check_schema(schema)
         return StreamReader(parse_source_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from runnel.spark.sink_options import parse_sink_options
+        from runnel.spark.writers import BatchWriter
+
+        if overwrite:
+            raise OptionError("records cannot be overwritten: write with mode('append')")
+        return BatchWriter(parse_sink_options(self.options, schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Output mode complete comes as `overwrite`; each result then follows the one before, as in Spark's sink."""
+        from runnel.spark.sink_options import parse_sink_options
+        from runnel.spark.writers import StreamWriter
+
+        return StreamWriter(parse_sink_options(self.options, schema))

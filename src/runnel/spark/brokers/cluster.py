@@ -98,10 +98,13 @@ class Cluster:
             except ClientError as error:
                 patience.wait_or_raise(error)
 
-    def refresh(self, topics: Collection[str] | None) -> ClusterView:
-        """Ask for the named topics (None: all of them), and remember what is answered. Creates nothing."""
+    def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> ClusterView:
+        """Ask for the named topics (None: all of them), and remember what is answered.
+
+        With `create`, a broker that is set to create topics on demand does so, as for any producer.
+        """
         names = None if topics is None else [{"name": name} for name in topics]
-        reply = self.call(ApiKey.METADATA, {"topics": names, "allow_auto_topic_creation": False})
+        reply = self.call(ApiKey.METADATA, {"topics": names, "allow_auto_topic_creation": create})
         answer = read_cluster(reply)
         merged = answer.topics if topics is None else {**self.view.topics, **answer.topics}
         self.view = ClusterView(answer.cluster_id, answer.controller_id, answer.brokers, merged)

@@ -6,6 +6,7 @@ requests. All replies land in one buffer that the next one overwrites: what is t
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 from collections.abc import Mapping
@@ -92,6 +93,15 @@ class Connection:
         except OSError as error:
             raise self._lost(error) from error
         self._sent.append((api_key, version, correlation_id))
+
+    def has_reply(self) -> bool:
+        """Whether `receive` would find at least the beginning of a reply."""
+        pending = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+        return pending or bool(select.select([self._socket], [], [], 0)[0])
+
+    def expect_no_reply(self) -> None:
+        """To the last request: Produce with acks=0 is the one that gets none."""
+        self._sent.pop()
 
     def receive(self, *, wait_s: float = 0.0) -> memoryview:
         """The body of the reply to the oldest request that was sent; valid until the next call."""

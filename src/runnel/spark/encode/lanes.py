@@ -1,0 +1,145 @@
+"""A batch that fills: records of one partition until it is large enough to send.
+
+In: rows. Out: sealed batches, compressed if wanted, ready for a Produce request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from runnel.client.metadata import TopicPartition
+from runnel.spark.decode.kernels import HEADER_BYTES
+from runnel.spark.encode.kernels import append_records, seal
+from runnel.spark.encode.rows import KEY_SHOWN_BYTES, Numbers, Rows
+from runnel.wire.batch import RecordInput, decode_records, encode_batch
+from runnel.wire.compression import compress
+
+CAPACITY_FIRST = 16 << 10
+CAPACITY_GROWTH = 4
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Records of one partition, not yet in any order with other batches: `sealed` gives it its place."""
+
+    target: TopicPartition
+    data: Numbers
+    end: int
+    count: int
+    base_timestamp: int
+    max_timestamp: int
+    first_row: str
+    """What to call its first row in a message."""
+
+    def sealed(self, compression: int, producer_id: int, producer_epoch: int, base_sequence: int) -> memoryview:
+        data, end = self.data, self.end
+        if compression:
+            packed = compress(compression, memoryview(data)[HEADER_BYTES:end])
+            end = HEADER_BYTES + len(packed)
+            data = np.empty(end, np.uint8)
+            data[HEADER_BYTES:] = np.frombuffer(packed, np.uint8)
+        seal(
+            data,
+            end,
+            compression,
+            self.count,
+            self.base_timestamp,
+            self.max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+        )
+        return memoryview(data)[:end]
+
+    def halved(self) -> list[Batch]:
+        """The same records in two batches. Rare and slow: decoded and encoded again by the plain codec."""
+        records: list[RecordInput] = [
+            (record.timestamp, record.key, record.value, record.headers)
+            for record in decode_records(self.sealed(0, -1, -1, -1))
+        ]
+        middle = len(records) // 2
+        return [self._of(records[:middle]), self._of(records[middle:])]
+
+    def _of(self, records: list[RecordInput]) -> Batch:
+        data = np.frombuffer(encode_batch(records), np.uint8)
+        stamps = records[0][0], records[-1][0]
+        key = records[0][1]
+        name = f"the row {'without key' if key is None else f'with key {key[:KEY_SHOWN_BYTES]!r}'}"
+        return Batch(self.target, data, len(data), len(records), *stamps, name)
+
+
+class Lane:
+    """Where the records of one partition gather."""
+
+    def __init__(self, target: TopicPartition, batch_bytes: int) -> None:
+        self.target = target
+        self._limit = batch_bytes
+        self._start()
+
+    def _start(self) -> None:
+        self._data: Any = np.empty(min(CAPACITY_FIRST, self._limit), np.uint8)
+        self._end = HEADER_BYTES
+        self._count = 0
+        self._base_timestamp = 0
+        self._first_row = ""
+
+    @property
+    def size_bytes(self) -> int:
+        return self._end if self._count else 0
+
+    def add(self, rows: Rows, wanted: Numbers, now_ms: int) -> list[Batch]:
+        """Take the wanted rows; answers the batches that became full on the way."""
+        full: list[Batch] = []
+        at = 0
+        while at < len(wanted):
+            if not self._count:
+                self._base_timestamp, self._first_row = now_ms, rows.describe(int(wanted[at]))
+            taken, self._end, missing = append_records(
+                self._data,
+                self._end,
+                len(self._data),
+                wanted[at:],
+                rows.fields,
+                rows.keys,
+                rows.values,
+                rows.headers,
+                rows.header_keys,
+                rows.header_values,
+                now_ms - self._base_timestamp,
+                self._count,
+            )
+            self._count += taken
+            self._last_timestamp = now_ms
+            at += taken
+            if missing:
+                full += self._make_room(missing)
+        return full
+
+    def _make_room(self, size: int) -> list[Batch]:
+        """Grow up to the limit; then begin a new batch. A record larger than the limit gets one of its own."""
+        needed = self._end + size
+        if needed <= self._limit or not self._count:
+            grown = np.empty(max(needed, min(self._limit, CAPACITY_GROWTH * len(self._data))), np.uint8)
+            grown[: self._end] = self._data[: self._end]
+            self._data = grown
+            return []
+        return self.take()
+
+    def take(self) -> list[Batch]:
+        """What has gathered, if anything; the lane is empty afterwards."""
+        if not self._count:
+            return []
+        batch = Batch(
+            self.target,
+            self._data,
+            self._end,
+            self._count,
+            self._base_timestamp,
+            self._last_timestamp,
+            self._first_row,
+        )
+        self._start()
+        return [batch]

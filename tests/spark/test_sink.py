@@ -1,0 +1,251 @@
+"""The sink's tasks against a real broker, without Spark itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from harness.proxy import CuttingProxy
+from harness.topics import create_topic, read_all
+from runnel.client.errors import ClientError
+from runnel.client.metadata import TopicPartition
+from runnel.client.partitioner import partition_for_key
+from runnel.spark.errors import OptionError, RowError
+from runnel.spark.row_schema import HEADERS_TYPE
+from runnel.spark.sink_options import parse_sink_options
+from runnel.spark.writers import StreamWriter, Written
+from spark.records import read_batch, source
+
+PRODUCE = 0
+VALUE = StructType([StructField("value", BinaryType())])
+EVERY_COLUMN = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", StringType()),
+        StructField("headers", HEADERS_TYPE),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("ignored", LongType()),
+    ]
+)
+
+
+@pytest.fixture
+def topic(bootstrap: str, new_topic: Callable[..., str]) -> str:
+    return new_topic(partitions=3)
+
+
+def write(bootstrap: str, batches: list[pa.RecordBatch], schema: StructType, **options: str) -> Written:
+    writer = source(bootstrap, options).writer(schema, overwrite=False)
+    message = writer.write(iter(batches))
+    assert isinstance(message, Written)
+    return message
+
+
+def values_batch(values: list[bytes | None]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(values, pa.binary())], names=["value"])
+
+
+def keyed_batch(keys: list[bytes], size: int = 10) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(keys), pa.array([key * size for key in keys])], names=["key", "value"])
+
+
+KEYED = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
+
+
+def test_every_column(bootstrap: str, topic: str) -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    rows = [
+        {"key": b"k", "value": "text", "headers": [{"key": "h", "value": b"1"}], "topic": topic, "partition": 2},
+        {"key": None, "value": None, "headers": None, "topic": topic, "partition": 1},
+    ]
+    batch = pa.RecordBatch.from_pylist([{**row, "ignored": 1} for row in rows], to_arrow_schema(EVERY_COLUMN))
+    written = write(bootstrap, [batch], EVERY_COLUMN)
+    assert written.arrived == {TopicPartition(topic, 2): (1, 1), TopicPartition(topic, 1): (1, 1)}
+    found = read_batch(bootstrap, subscribe=topic, includeHeaders="true")
+    assert [(row["partition"], row["key"], row["value"], row["headers"]) for row in found] == [
+        (1, None, None, None),
+        (2, b"k", b"text", [{"key": "h", "value": b"1"}]),
+    ]
+    write(bootstrap, [batch], EVERY_COLUMN, includeHeaders="false")
+    assert [row["headers"] for row in read_batch(bootstrap, subscribe=topic, includeHeaders="true")][1:] == [
+        None,
+        [{"key": "h", "value": b"1"}],
+        None,
+    ]
+
+
+def test_the_option_topic_wins_over_the_column(bootstrap: str, topic: str) -> None:
+    schema = StructType([*VALUE.fields, StructField("topic", StringType())])
+    batch = pa.record_batch([pa.array([b"v"]), pa.array([None], pa.string())], names=["value", "topic"])
+    write(bootstrap, [batch], schema, topic=topic)
+    assert [row["value"] for row in read_batch(bootstrap, subscribe=topic)] == [b"v"]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_librdkafka_reads_every_codec_in_order(bootstrap: str, topic: str, codec: str) -> None:
+    keys = [b"%d" % number for number in range(2000)]
+    batches = [keyed_batch(keys[at : at + 300]) for at in range(0, 2000, 300)]
+    options = {"kafka.compression.type": codec, "kafka.batch.size": "5000"}
+    written = write(bootstrap, batches, KEYED, topic=topic, **options)
+    assert sum(count for count, _ in written.arrived.values()) == 2000
+    expected = [[key for key in keys if partition_for_key(key, 3) == partition] for partition in range(3)]
+    assert [written.arrived[TopicPartition(topic, index)] for index in range(3)] == [(len(e), len(e)) for e in expected]
+    assert read_all(bootstrap, topic, 1, keep=lambda message: message.key()) == expected[1]
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_acks(bootstrap: str, topic: str, acks: str) -> None:
+    written = write(bootstrap, [values_batch([b"v"] * 10)], VALUE, topic=topic, **{"kafka.acks": acks})
+    assert sum(count for count, _ in written.arrived.values()) == 10
+    if acks != "0":  # which does not even say when
+        assert len(read_batch(bootstrap, subscribe=topic)) == 10
+
+
+def test_rows_without_key_fill_one_batch_after_the_other(bootstrap: str, topic: str) -> None:
+    batches = [values_batch([b"x" * 100] * 100) for _ in range(30)]
+    written = write(bootstrap, batches, VALUE, topic=topic, **{"kafka.batch.size": "20000"})
+    assert sum(count for count, _ in written.arrived.values()) == 3000
+    assert len(read_batch(bootstrap, subscribe=topic)) == 3000
+
+
+def test_little_memory_is_enough(bootstrap: str, topic: str) -> None:
+    batches = [keyed_batch([b"%d" % number for number in range(at, at + 100)], 200) for at in range(0, 3000, 100)]
+    options = {"kafka.buffer.memory": "10000", "kafka.batch.size": "4000"}
+    written = write(bootstrap, batches, KEYED, topic=topic, **options)
+    assert sum(count for count, _ in written.arrived.values()) == 3000
+
+
+def test_a_missing_topic_is_created_on_demand(bootstrap: str, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    write(bootstrap, [values_batch([b"v"])], VALUE, topic=name)
+    assert [row["value"] for row in read_batch(bootstrap, subscribe=name)] == [b"v"]
+
+
+def test_nothing_to_write(bootstrap: str, topic: str) -> None:
+    assert write(bootstrap, [], VALUE, topic=topic).arrived == {}
+    assert write(bootstrap, [values_batch([])], VALUE, topic=topic).arrived == {}
+
+
+# Mistakes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_does_not_exist_names_the_row(bootstrap: str, topic: str) -> None:
+    schema = StructType([*VALUE.fields, StructField("partition", IntegerType())])
+    batch = pa.record_batch([pa.array([b"a", b"b"]), pa.array([0, 9], pa.int32())], names=["value", "partition"])
+    with pytest.raises(
+        RowError, match=f"row 1 of the task, without key, names partition 9 of topic {topic}, .* 0 to 2"
+    ):
+        write(bootstrap, [batch], schema, topic=topic)
+
+
+def test_a_batch_too_large_for_the_topic_is_cut_and_a_record_too_large_is_named(
+    bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(max_message_bytes=3000)
+    keys = [b"%d" % number for number in range(100)]
+    write(bootstrap, [keyed_batch(keys, 100)], KEYED, topic=topic)
+    assert read_all(bootstrap, topic, keep=lambda message: message.key()) == keys
+    with pytest.raises(RowError, match=rf"with key b'big': .* larger than topic {topic} allows; .*max.message.bytes"):
+        write(bootstrap, [keyed_batch([b"a", b"big", b"c"], 1000)], KEYED, topic=topic)
+
+
+def test_a_record_too_large_for_the_option(bootstrap: str, topic: str) -> None:
+    with pytest.raises(RowError, match=r"row 1 of the task, with key b'12345'.*kafka.max.request.size \(1000\)"):
+        write(bootstrap, [keyed_batch([b"1", b"12345"], 300)], KEYED, topic=topic, **{"kafka.max.request.size": "1000"})
+
+
+REFUSED: list[tuple[StructType, dict[str, str], str]] = [
+    (StructType([StructField("key", BinaryType())]), {"topic": "t"}, r"no column 'value' \(there are: key\)"),
+    (VALUE, {}, "neither an option topic nor a column 'topic'"),
+    (VALUE, {"topic": "t", "kafka.key.serializer": "X"}, "kafka.key.serializer is not supported"),
+    (VALUE, {"topic": "t", "kafka.value.serializer": "X"}, "kafka.value.serializer is not supported"),
+    (VALUE, {"topic": "t", "kafka.transactional.id": "X"}, "kafka.transactional.id is not supported: .*idempotent"),
+    (VALUE, {"topic": "t", "kafka.partitioner.class": "X"}, "kafka.partitioner.class is not supported"),
+    (VALUE, {"topic": "t", "kafka.acks": "2"}, "kafka.acks is '2': write one of all, -1, 1, 0"),
+    (VALUE, {"topic": "t", "kafka.compression.type": "rar"}, "write one of none, gzip, snappy, lz4, zstd"),
+]
+
+
+@pytest.mark.parametrize(("schema", "options", "complaint"), REFUSED)
+def test_refused(schema: StructType, options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(OptionError, match=complaint):
+        source("localhost:9092", options).writer(schema, overwrite=False)
+
+
+WRONG_TYPES: list[tuple[str, DataType, str]] = [
+    ("key", LongType(), "column 'key' must be binary or string, not bigint"),
+    ("Value", IntegerType(), "column 'Value' must be binary or string, not int"),
+    ("topic", BinaryType(), "column 'topic' must be string, not binary"),
+    ("partition", LongType(), "column 'partition' must be int, not bigint"),
+    ("headers", ArrayType(StringType()), "column 'headers' must be array<struct<key:string,value:binary>>"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "complaint"), WRONG_TYPES)
+def test_columns_of_a_wrong_type_are_refused(name: str, kind: DataType, complaint: str) -> None:
+    fields = [StructField(name, kind)] + ([] if name.lower() == "value" else VALUE.fields)
+    with pytest.raises(OptionError, match=complaint):
+        source("localhost:9092", {"topic": "t"}).writer(StructType(fields), overwrite=False)
+
+
+def test_overwriting_is_refused_for_batches_and_means_nothing_for_streams() -> None:
+    with pytest.raises(OptionError, match=r"mode\('append'\)"):
+        source("localhost:9092", {"topic": "t"}).writer(VALUE, overwrite=True)
+    assert isinstance(source("localhost:9092", {"topic": "t"}).streamWriter(VALUE, overwrite=True), StreamWriter)
+
+
+def test_headers_may_be_declared_without_nulls() -> None:
+    pair = StructType([StructField("key", StringType(), False), StructField("value", BinaryType(), False)])
+    schema = StructType([*VALUE.fields, StructField("headers", ArrayType(pair, False), False)])
+    assert parse_sink_options({"kafka.bootstrap.servers": "h:1", "topic": "t"}, schema).topic == "t"
+
+
+# Brokers that go away -------------------------------------------------------------------------------------------
+
+
+def test_lost_replies_cost_and_double_nothing(bootstrap: str, new_topic: Callable[..., str]) -> None:
+    """The batch arrived and the reply did not, so it is sent again; the broker knows it by its sequence."""
+    topic = new_topic()
+    batches = [keyed_batch([b"%05d" % number for number in range(at, at + 50)]) for at in range(0, 2000, 50)]
+    with CuttingProxy(bootstrap, lambda api_key, number: api_key == PRODUCE and number % 5 == 3) as proxy:
+        write(proxy.address, batches, KEYED, topic=topic, **{"kafka.batch.size": "1000"})
+    assert proxy.cuts > 3
+    assert read_all(bootstrap, topic, keep=lambda message: message.key()) == [b"%05d" % n for n in range(2000)]
+
+
+def test_a_broker_that_restarts_under_a_writer(start_broker: Callable[..., Any]) -> None:
+    broker = start_broker()
+    create_topic(broker.address, "t")
+    keys = [b"%05d" % number for number in range(2000)]
+
+    def batches() -> Any:
+        for at in range(0, 2000, 50):
+            if at == 1000:
+                broker.kill()
+                broker.start()
+            yield keyed_batch(keys[at : at + 50])
+
+    options = {"kafka.batch.size": "1000", "topic": "t"}
+    source(broker.address, options).writer(KEYED, overwrite=False).write(batches())
+    assert read_all(broker.address, "t", keep=lambda message: message.key()) == keys
+
+
+def test_no_broker_at_all() -> None:
+    options = {"topic": "t", "kafka.default.api.timeout.ms": "100"}
+    with pytest.raises(ClientError, match=r"cannot connect to 127\.0\.0\.1:1"):
+        write("127.0.0.1:1", [values_batch([b"v"])], VALUE, **options)
