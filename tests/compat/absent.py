@@ -43,6 +43,10 @@ _TABLE: dict[str, dict[str, str]] = {
         _CLASSIC_ONLY: "kip848 kip848-regex kip848-migration",
         "shows no throttle time": "throttle",
     },
+    "rdkafka": {
+        _RUST: "configs-alter group-configs config-resources offsets-list group-offsets-delete log-dirs producers "
+        "elect-leaders reassignments quorum features scram quotas",
+    },
 }
 
 ABSENT: dict[tuple[str, str], str] = {

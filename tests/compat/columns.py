@@ -158,6 +158,24 @@ def _node() -> list[str]:
     return [node, "--no-warnings", str(cached("js", sources, install_into) / "compat.js")]
 
 
+# ---- Rust
+
+
+def _rust() -> list[str]:
+    cargo = tool("cargo")
+    tool("cc")  # librdkafka is built from source
+    sources = [HERE / "rust" / "Cargo.toml", *sorted((HERE / "rust" / "src").glob("*.rs"))]
+
+    def compile_into(folder: Path) -> None:
+        shutil.copytree(HERE / "rust", folder / "source")
+        # One target folder for every version of our program, so that librdkafka is built once.
+        target = cache_dir() / "compat" / "rust-target"
+        build([cargo, "build", "--release", "-q", "--target-dir", str(target)], folder / "source")
+        shutil.copy(target / "release" / "compat", folder)
+
+    return [str(cached("rust", sources, compile_into) / "compat")]
+
+
 def _pinned(source: str, pattern: str) -> str:
     """The version that a column's own manifest pins."""
     found = re.search(pattern, (HERE / source).read_text())
@@ -176,5 +194,8 @@ COLUMNS: dict[str, Column] = {
         _java_column("java-3.9", "Java kafka-clients 3.9", lambda: client_libs(fetch=False), "older"),
         Column("franz-go", "franz-go (Go)", lambda: _pinned("go/go.mod", r"franz-go v(\S+)"), _go),
         Column("kafkajs", "kafkajs (npm)", lambda: _pinned("js/package.json", r'"kafkajs": "(\S+)"'), _node),
+        Column(
+            "rdkafka", "rdkafka (Rust)", lambda: _pinned("rust/Cargo.toml", r'rdkafka = { version = "=(\S+)"'), _rust
+        ),
     )
 }
