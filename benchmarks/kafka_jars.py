@@ -1,6 +1,6 @@
 """Owns where Apache Kafka's jars are: a folder the user names, or a cache that Maven fills once.
 
-In: RUNNEL_KAFKA_LIBS, the pinned `java/pom.xml` and `java/clients-3.9.xml`. Out: a folder of jars for `java -cp`,
+In: RUNNEL_KAFKA_LIBS, the pinned `java/pom.xml` and its siblings. Out: a folder of jars for `java -cp`,
 or KafkaUnavailable with one plain sentence. Standard library only, because the tests import it too.
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 POM = Path(__file__).with_name("java") / "pom.xml"
 CLIENTS_POM = POM.with_name("clients-3.9.xml")
+CONNECTOR_POM = POM.with_name("spark-connector.xml")
 JAVA_VERSION_MIN = 17  # Kafka 4 brokers and tools do not start on anything older
 FETCH_TIMEOUT_S = 900
 EXIT_UNAVAILABLE = 3
@@ -26,11 +27,11 @@ class KafkaUnavailable(Exception):
     """Apache Kafka cannot be run here; the message says what is missing."""
 
 
-def kafka_version(pom: Path = POM) -> str:
+def kafka_version(pom: Path = POM, name: str = "kafka.version") -> str:
     """The version that the pom pins."""
-    found = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", pom.read_text())
+    found = re.search(rf"<{re.escape(name)}>([^<]+)</", pom.read_text())
     if found is None:
-        raise KafkaUnavailable(f"{pom.name} does not say kafka.version")
+        raise KafkaUnavailable(f"{pom.name} does not say {name}")
     return found.group(1)
 
 
@@ -72,6 +73,12 @@ def client_libs(environ: Mapping[str, str] = os.environ, *, fetch: bool = True) 
     java_executable(environ)
     folder = cache_dir(environ) / f"kafka-clients-{kafka_version(CLIENTS_POM)}"
     return _cached(CLIENTS_POM, folder / "libs", fetch=fetch)
+
+
+def connector_libs(environ: Mapping[str, str] = os.environ, *, fetch: bool = True) -> Path:
+    """The folder that holds Spark's own Kafka connector with what it needs beside Spark."""
+    version = kafka_version(CONNECTOR_POM, "spark.connector.version")
+    return _cached(CONNECTOR_POM, cache_dir(environ) / f"spark-connector-{version}" / "libs", fetch=fetch)
 
 
 def _cached(pom: Path, libs: Path, *, fetch: bool) -> Path:
@@ -122,6 +129,7 @@ def main() -> int:
     try:
         print(kafka_libs())
         print(client_libs())
+        print(connector_libs())
     except KafkaUnavailable as problem:
         print(problem, file=sys.stderr)
         return EXIT_UNAVAILABLE

@@ -26,6 +26,9 @@ from runnel.wire.errors import ErrorCode
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CREATION_PATIENCE_S = 5.0
+"""Apache Kafka says that a topic is unknown, and only then creates it."""
+
 
 def write_task(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> dict[TopicPartition, tuple[int, int]]:
     """Write all rows, and wait until they have arrived. Answers how many, and to what offset, by partition."""
@@ -106,7 +109,7 @@ class WriteTask:
         """How many partitions the topic has; a broker that creates topics on demand is asked to."""
         if topic in self._partition_counts:
             return self._partition_counts[topic]
-        patience = Patience(self._options.delivery_timeout_s)
+        patience, creation = Patience(self._options.delivery_timeout_s), Patience(CREATION_PATIENCE_S)
         while True:
             view = self._cluster.refresh([topic], create=True).topics[topic]
             if view.error_code == 0 and view.partitions:
@@ -114,8 +117,10 @@ class WriteTask:
                 return len(view.partitions)
             code = view.error_code or ErrorCode.LEADER_NOT_AVAILABLE
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise ClientError(f"topic '{topic}' does not exist, and the broker does not create topics on demand")
-            patience.wait_or_raise(refused(code, f"topic '{topic}'"))
+                why = f"topic '{topic}' does not exist, and the broker does not create topics on demand"
+                creation.wait_or_raise(ClientError(why, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            else:
+                patience.wait_or_raise(refused(code, f"topic '{topic}'"))
 
     def _check_sizes(self, batches: list[Batch]) -> None:
         limit = self._options.record_bytes_max
