@@ -191,7 +191,7 @@ def test_a_group_that_does_not_exist(runnel: Runnel, group: str, new_name: NewNa
     ):
         refused = runnel("group", *arguments)
         assert (refused.exit_code, refused.errors) == (1, message), arguments
-    both = runnel("group", "describe", name, group, "--json")
+    both = runnel("group", "describe", name, "--group", group, "--json")
     assert both.exit_code == 1
     assert [document["group"] for document in both.document] == [group]
     assert runnel("group", "delete", name, "--if-exists").ok().text == f"{name} does not exist\n"

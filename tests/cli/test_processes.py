@@ -183,4 +183,3 @@ def test_completion_of_verbs_and_names(bootstrap: str, runnel: Runnel, topic: st
     runnel("group", "reset", f"g-{topic}", "-t", topic, "--to-latest", "--execute").ok()
     wait_until(lambda: f"plain,g-{topic}" in complete("runnel group describe "), "the group among the completions")
     wait_until(lambda: f"plain,{topic}" in complete("runnel config set --topic "), "the topic after an option")
-    wait_until(lambda: "plain,1" in complete("runnel config describe --broker "), "the broker after an option")

@@ -12,7 +12,7 @@ import click
 
 from runnel.cli.config_resources import chosen_resources, resource_options
 from runnel.cli.options import KeyValue, bootstrap_options, json_option
-from runnel.cli.outcomes import EXIT_FAILED, error_fields
+from runnel.cli.outcomes import complain, error_fields, tell
 from runnel.cli.output import note, print_json, print_table
 from runnel.cli.session import run
 from runnel.cli.verbs import Verbs
@@ -75,7 +75,7 @@ def list_verb(kinds: tuple[str, ...], as_json: bool) -> int:
             for entry in entries
         ]
         print_table(["type", "name", "config", "value", "source"], rows) if rows else note("nothing is set")
-    return _complain(found)
+    return complain(found.values())
 
 
 async def _everyone(cluster: Cluster, types: Iterable[ResourceType]) -> list[ConfigResource]:
@@ -146,7 +146,7 @@ def describe(keys: tuple[str, ...], everything: bool, docs: bool, as_json: bool,
             if number:
                 click.echo()
             _print(resource, entries, detailed)
-    return _complain(found)
+    return complain(found.values())
 
 
 async def _with_keys(
@@ -169,13 +169,6 @@ async def _suggestion(cluster: Cluster, resource: ConfigResource, keys: Sequence
     return (
         f"; `runnel config describe --{resource.type.word} {resource.name} --all` shows what there is" if known else ""
     )
-
-
-def _complain(found: Found) -> int:
-    errors = [entries for entries in found.values() if isinstance(entries, ClientError)]
-    for error in errors:
-        click.echo(f"Error: {error.message}", err=True)
-    return EXIT_FAILED if errors else 0
 
 
 # Changing -------------------------------------------------------------------------------------------------
@@ -236,12 +229,7 @@ def _alter(options: Mapping[str, Any], changes: Sequence[ConfigChange], done: st
     outcomes = run(work)
     if as_json:
         print_json([{**_names(resource), **error_fields(error)} for resource, error in outcomes.items()])
-    for resource, error in outcomes.items():
-        if error is not None:
-            click.echo(f"Error: {error.message}", err=True)
-        elif not as_json:
-            click.echo(f"{done} {resource}")
-    return EXIT_FAILED if any(outcomes.values()) else 0
+    return tell([(f"{done} {resource}", error) for resource, error in outcomes.items()], as_json=as_json)
 
 
 async def _explained(

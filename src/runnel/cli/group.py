@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from runnel.cli import group_describe, group_reset
-from runnel.cli.options import GroupName, TopicSelection, bootstrap_options, json_option, yes_option
-from runnel.cli.outcomes import EXIT_FAILED, confirm, error_fields, forgive, report
+from runnel.cli.options import GroupName, TopicSelection, bootstrap_options, group_names, json_option, yes_option
+from runnel.cli.outcomes import confirm, error_fields, forgive, report, tell
 from runnel.cli.output import note, print_json, print_table
 from runnel.cli.session import run
 from runnel.cli.topic_basics import compile_regex
@@ -117,7 +117,7 @@ def _listed_document(listed: ListedGroup, lags: dict[str, GroupLag | ClientError
 
 
 @click.command("delete")
-@click.argument("groups", metavar="GROUP...", nargs=-1, type=GroupName())
+@group_names
 @click.option("-r", "--regex", metavar="PATTERN", help="Delete every group whose name matches from start to end.")
 @click.option("--if-exists", is_flag=True, help="Be content with a group that is not there.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
@@ -206,12 +206,8 @@ def offset_delete(
         print_json(
             [{"group": name, **target._asdict(), **error_fields(error)} for target, error in sorted(errors.items())]
         )
-    for target, error in errors.items():
-        if error is not None:
-            click.echo(f"Error: {error.message}", err=True)
-        elif not as_json:
-            click.echo(f"{'would forget' if dry_run else 'forgot'} {target}")
-    return EXIT_FAILED if any(errors.values()) else 0
+    done = "would forget" if dry_run else "forgot"
+    return tell([(f"{done} {target}", error) for target, error in errors.items()], as_json=as_json)
 
 
 def _selects(selection: tuple[str, tuple[int, ...] | None], target: TopicPartition) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from runnel.cli.options import GroupName, bootstrap_options, json_option
-from runnel.cli.outcomes import EXIT_FAILED
+from runnel.cli.options import bootstrap_options, group_names, json_option
+from runnel.cli.outcomes import complain
 from runnel.cli.output import counted, iso_time, json_line, note, print_json, print_table
 from runnel.cli.session import run, run_interruptible
 from runnel.cli.topic_basics import compile_regex
@@ -28,7 +28,7 @@ Lags = dict[str, GroupLag | ClientError]
 
 
 @click.command()
-@click.argument("groups", metavar="GROUP...", nargs=-1, type=GroupName())
+@group_names
 @click.option("-a", "--all-groups", is_flag=True, help="Every group.")
 @click.option("-r", "--regex", metavar="PATTERN", help="Every group whose name matches this regular expression.")
 @click.option("--offsets", "view", flag_value="offsets", default=True, help="Offsets and lag per partition.  [default]")
@@ -72,7 +72,7 @@ def describe(
             click.echo(json_line(documents)) if watch else print_json(documents)
         else:
             _print(lags, view, verbose)
-        return _complain(lags)
+        return complain(lags.values())
 
     if watch:
         return run_interruptible(lambda cluster: _again_and_again(cluster, look, show, every, as_json))
@@ -94,13 +94,6 @@ async def _again_and_again(
         show(lags)
         sys.stdout.flush()
         await asyncio.sleep(every_s)
-
-
-def _complain(lags: Lags) -> int:
-    errors = [found for found in lags.values() if isinstance(found, ClientError)]
-    for error in errors:
-        click.echo(f"Error: {error.message}", err=True)
-    return EXIT_FAILED if errors else 0
 
 
 # For people -----------------------------------------------------------------------------------------------

@@ -21,10 +21,11 @@ from runnel.cli.options import (
     TopicName,
     TopicSelection,
     bootstrap_options,
+    group_names,
     json_option,
     yes_option,
 )
-from runnel.cli.outcomes import EXIT_FAILED, confirm, error_fields
+from runnel.cli.outcomes import EXIT_FAILED, complain, confirm, error_fields
 from runnel.cli.output import counted, note, print_json, print_table
 from runnel.cli.session import run
 from runnel.client.cluster import Cluster
@@ -66,7 +67,7 @@ def _rule_options(function: Decorated) -> Decorated:
 
 
 @click.command(short_help="Set committed offsets; shows first, --execute does it.")
-@click.argument("groups", metavar="GROUP...", nargs=-1, type=GroupName())
+@group_names
 @click.option("-a", "--all-groups", is_flag=True, help="Every group.")
 @click.option("-t", "--topic", "topics", multiple=True, type=TopicSelection(),
               help="Only this topic; may be repeated.  [default: all that the group has committed]")  # fmt: skip
@@ -225,10 +226,7 @@ def _finish(plans: Sequence[GroupPlan], *, execute: bool, hint: str, as_json: bo
         )
     for plan in plans:
         _print_notes(plan)
-    errors = [error for each in outcomes.values() for error in each.values() if error is not None]
-    for message in dict.fromkeys(error.message for error in errors):
-        click.echo(f"Error: {message}", err=True)
-    if errors:
+    if complain(error for each in outcomes.values() for error in each.values()):
         return EXIT_FAILED
     total = counted(sum(len(plan.rows) for plan in plans), "offset")
     note(f"set {total}" if execute else f"nothing was changed ({hint})")

@@ -6,6 +6,8 @@ nothing heavy: the client's parsers are loaded when such an option is really use
 
 from __future__ import annotations
 
+import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -100,49 +102,52 @@ class KeyValue(click.ParamType):  # type: ignore[type-arg]
         return key.strip(), text
 
 
-class PositionType(click.ParamType):  # type: ignore[type-arg]
+class _Parsed(click.ParamType, ABC):  # type: ignore[type-arg]
+    """A word that the client knows how to read; what it says of a wrong one is a usage error."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Any: ...
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from runnel.client.errors import ClientError
+
+        try:
+            return value if not isinstance(value, str) else self.parse(value)
+        except ClientError as error:
+            self.fail(error.message, param, ctx)
+
+
+class PositionType(_Parsed):
     """A place in a log: start, end, an offset, -N, or @TIME."""
 
     name = "POSITION"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Position:
-        from runnel.client.errors import ClientError
+    def parse(self, text: str) -> Position:
         from runnel.client.offsets import parse_position
 
-        try:
-            return value if not isinstance(value, str) else parse_position(value)
-        except ClientError as error:
-            self.fail(error.message, param, ctx)
+        return parse_position(text)
 
 
-class TimestampType(click.ParamType):  # type: ignore[type-arg]
+class TimestampType(_Parsed):
     """Milliseconds since 1970, or an ISO date and time."""
 
     name = "TIME"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from runnel.client.errors import ClientError
+    def parse(self, text: str) -> int:
         from runnel.client.offsets import parse_timestamp_ms
 
-        try:
-            return value if not isinstance(value, str) else parse_timestamp_ms(value.removeprefix("@"))
-        except ClientError as error:
-            self.fail(error.message, param, ctx)
+        return parse_timestamp_ms(text.removeprefix("@"))
 
 
-class DurationType(click.ParamType):  # type: ignore[type-arg]
+class DurationType(_Parsed):
     """`90m`, `7d`, or ISO 8601 as `PT1H30M`; in milliseconds."""
 
     name = "DURATION"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from runnel.client.errors import ClientError
+    def parse(self, text: str) -> int:
         from runnel.client.offsets import parse_duration_ms
 
-        try:
-            return value if not isinstance(value, str) else parse_duration_ms(value)
-        except ClientError as error:
-            self.fail(error.message, param, ctx)
+        return parse_duration_ms(text)
 
 
 class PartitionList(click.ParamType):  # type: ignore[type-arg]
@@ -202,6 +207,17 @@ class GroupName(_Named):
 class BrokerId(_Named):
     name = "BROKER"
     kind = "broker"
+
+
+def group_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`GROUP...` as the argument `groups`; `--group NAME`, as kafka-consumer-groups has it, means the same."""
+
+    @functools.wraps(function)
+    def merged(*arguments: Any, groups: tuple[str, ...], named: tuple[str, ...], **options: Any) -> Any:
+        return function(*arguments, groups=(*groups, *named), **options)
+
+    option = click.option("--group", "named", multiple=True, hidden=True, type=GroupName())
+    return click.argument("groups", metavar="GROUP...", nargs=-1, type=GroupName())(option(merged))
 
 
 class TopicSelection(TopicName):

@@ -1,4 +1,4 @@
-"""What became of each topic in a request about several: as lines or as JSON, and as an exit code; and asking first."""
+"""What became of each thing in a request about several: as lines or as JSON, and as an exit code; and asking first."""
 
 from __future__ import annotations
 
@@ -27,12 +27,25 @@ def report(outcomes: Iterable[Outcome], done: str, *, as_json: bool, untouched: 
     results = list(outcomes)
     if as_json:
         print_json([outcome_document(outcome, kind) for outcome in results])
-    for outcome in results:
-        if outcome.error is not None:
-            click.echo(f"Error: {outcome.error.message}", err=True)
+    lines = [(untouched if outcome.untouched else done).format(name=outcome.name) for outcome in results]
+    return tell([(line, outcome.error) for line, outcome in zip(lines, results, strict=True)], as_json=as_json)
+
+
+def tell(rows: Iterable[tuple[str, ClientError | None]], *, as_json: bool) -> int:
+    """A line for each thing: what was done, or on stderr what went wrong; the exit code says whether all went well."""
+    failed = False
+    for line, error in rows:
+        if error is not None:
+            failed = True
+            click.echo(f"Error: {error.message}", err=True)
         elif not as_json:
-            click.echo((untouched if outcome.untouched else done).format(name=outcome.name))
-    return EXIT_FAILED if any(outcome.error for outcome in results) else 0
+            click.echo(line)
+    return EXIT_FAILED if failed else 0
+
+
+def complain(found: Iterable[object]) -> int:
+    """A line on stderr for each error among what was found; the exit code."""
+    return tell([("", each) for each in found if isinstance(each, ClientError)], as_json=True)
 
 
 def outcome_document(outcome: Outcome, kind: str = "topic") -> dict[str, Any]:

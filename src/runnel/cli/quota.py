@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from runnel.cli.options import Decorated, bootstrap_options, json_option
-from runnel.cli.outcomes import EXIT_FAILED, error_fields
+from runnel.cli.outcomes import error_fields, tell
 from runnel.cli.output import note, print_json, print_table
 from runnel.cli.session import run
 from runnel.cli.verbs import Verbs
@@ -224,11 +224,7 @@ def _alter(entity: Entity, changes: Mapping[str, float | None], done: str, dry_r
     error: ClientError | None = run(lambda cluster: alter_quotas(cluster, entity, changes, validate_only=dry_run))
     if as_json:
         print_json({"entity": _entity_document(entity), **error_fields(error)})
-    if error is not None:
-        click.echo(f"Error: {error.message}", err=True)
-    elif not as_json:
-        click.echo(f"{done} {', '.join(changes)} of {entity_name(entity)}")
-    return EXIT_FAILED if error is not None else 0
+    return tell([(f"{done} {', '.join(changes)} of {entity_name(entity)}", error)], as_json=as_json)
 
 
 def _parse_setting(setting: str, entity: Entity) -> tuple[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from runnel.cli.options import KeyValue, TopicName, bootstrap_options, json_option, yes_option
-from runnel.cli.outcomes import EXIT_FAILED, confirm, forgive, outcome_document, report
+from runnel.cli.outcomes import confirm, forgive, outcome_document, report, tell
 from runnel.cli.output import counted, human_bytes, note, print_json, print_table
 from runnel.cli.session import run
 from runnel.client import admin
@@ -62,12 +62,7 @@ def create(
         outcomes = [forgive(outcome, ErrorCode.TOPIC_ALREADY_EXISTS) for outcome in outcomes]
     if as_json:
         print_json([_created_document(outcome) for outcome in outcomes])
-    for outcome in outcomes:
-        if outcome.error is not None:
-            click.echo(f"Error: {outcome.error.message}", err=True)
-        elif not as_json:
-            click.echo(_created_line(outcome, dry_run))
-    return EXIT_FAILED if any(outcome.error for outcome in outcomes) else 0
+    return tell([(_created_line(outcome, dry_run), outcome.error) for outcome in outcomes], as_json=as_json)
 
 
 def _created_line(outcome: Outcome, dry_run: bool) -> str:

@@ -10,7 +10,7 @@ from typing import IO
 import click
 
 from runnel.cli.options import Decorated, bootstrap_options, json_option, yes_option
-from runnel.cli.outcomes import EXIT_FAILED, confirm, error_fields
+from runnel.cli.outcomes import complain, confirm, error_fields, tell
 from runnel.cli.output import note, print_json, print_table
 from runnel.cli.session import run
 from runnel.cli.verbs import Verbs
@@ -58,10 +58,7 @@ def list_verb(names: tuple[str, ...], as_json: bool) -> int:
         print_table(["user", "mechanism", "iterations"], rows)
     elif not found:
         note("no users; `runnel user create NAME` makes one")
-    errors = [each for each in found.values() if isinstance(each, ClientError)]
-    for error in errors:
-        click.echo(f"Error: {error.message}", err=True)
-    return EXIT_FAILED if errors else 0
+    return complain(found.values())
 
 
 def _credential_document(credential: Credential) -> dict[str, object]:
@@ -112,14 +109,9 @@ def create(
     if as_json:
         shown = secret if random_password and error is None else None
         print_json({"user": name, "password": shown, **error_fields(error)})
-    if error is not None:
-        click.echo(f"Error: {error.message}", err=True)
-        return EXIT_FAILED
-    if not as_json:
-        click.echo(f"set the password of {user_subject(name)} ({', '.join(each.word for each in chosen)})")
-        if random_password:
-            click.echo(secret)
-    return 0
+    lines = [f"set the password of {user_subject(name)} ({', '.join(each.word for each in chosen)})"]
+    lines += [secret] if random_password else []
+    return tell([("\n".join(lines), error)], as_json=as_json)
 
 
 def _password(given: str | None, file: IO[str] | None) -> str:
@@ -146,11 +138,7 @@ def delete_verb(name: str, mechanisms: list[Mechanism], yes: bool, as_json: bool
     error = run(lambda cluster: _delete(cluster, name, mechanisms))
     if as_json:
         print_json({"user": name, **error_fields(error)})
-    if error is not None:
-        click.echo(f"Error: {error.message}", err=True)
-    elif not as_json:
-        click.echo(f"deleted {user_subject(name)}")
-    return EXIT_FAILED if error is not None else 0
+    return tell([(f"deleted {user_subject(name)}", error)], as_json=as_json)
 
 
 async def _delete(cluster: Cluster, name: str, mechanisms: Sequence[Mechanism]) -> ClientError | None:

@@ -139,7 +139,7 @@ class _Walk:
         file = open_for_reading(path)
         size, position = file.size(), 0
         self._report.size_bytes += size
-        offsets, times = _index_checks(path, is_final=self._known.was_clean or not is_last)
+        offsets, times = self._index_checks(path, is_last)
         self._expected = base_offset(path)
         while position < size:
             scanner = Scanner(file, position, size, self._expected, verify=True)
@@ -161,6 +161,17 @@ class _Walk:
             position = following
         for finding in (*(offsets.finish() if offsets else ()), *(times.finish() if times else ())):
             self._find(finding)
+
+    def _index_checks(self, path: Path, is_last: bool) -> tuple[OffsetIndexCheck | None, TimeIndexCheck | None]:
+        """None for what is not there (a missing index is as good as none), or is being written."""
+        if not is_segment(path.name) or (is_last and self._known.in_use):
+            return None, None
+        is_final = self._known.was_clean or not is_last
+        offset_path, time_path = with_suffix(path, INDEX_SUFFIX), with_suffix(path, TIME_INDEX_SUFFIX)
+        return (
+            OffsetIndexCheck(offset_path, is_final) if offset_path.exists() else None,
+            TimeIndexCheck(time_path, is_final) if time_path.exists() else None,
+        )
 
     def _check_batch(self, path: Path, file: File, position: int, header: BatchHeader) -> None:
         expected = self._expected or 0
@@ -239,17 +250,6 @@ def _only_zeros(file: File, position: int, size: int) -> bool:
         if any(file.read(start, min(ZEROS_CHUNK_BYTES, size - start))):
             return False
     return True
-
-
-def _index_checks(path: Path, *, is_final: bool) -> tuple[OffsetIndexCheck | None, TimeIndexCheck | None]:
-    """Of files that are there; a missing index is as good as none."""
-    if not is_segment(path.name):
-        return None, None
-    offset_path, time_path = with_suffix(path, INDEX_SUFFIX), with_suffix(path, TIME_INDEX_SUFFIX)
-    return (
-        OffsetIndexCheck(offset_path, is_final) if offset_path.exists() else None,
-        TimeIndexCheck(time_path, is_final) if time_path.exists() else None,
-    )
 
 
 def _skip(offsets: OffsetIndexCheck | None, times: TimeIndexCheck | None, position: int, offset: int) -> None:

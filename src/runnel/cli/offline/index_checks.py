@@ -6,6 +6,7 @@ missing, so nothing here is damage: a wrong one costs a reader, not a record.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -19,7 +20,7 @@ from runnel.wire.batch import BatchHeader
 REBUILT = "a broker makes it again when it is missing: `runnel log verify --repair` removes it"
 
 
-class IndexCheck:
+class IndexCheck(ABC):
     """What both kinds share: only the first problem of a file is told, because it is removed as a whole.
 
     `is_final`: the segment is sealed, or was closed in order, so the file is as a broker leaves it for good.
@@ -30,7 +31,27 @@ class IndexCheck:
         self.is_final = is_final
         self.base_offset = base_offset(path)
         self.problem: LogFinding | None = None
+        self._entries = index_entries(path, entry)
+        self._next: tuple[int, int] | None = None
+        self._last = (-1, -1)
         self._check_end(entry.size)
+        self._advance()
+
+    @abstractmethod
+    def read(self, first: int, second: int) -> tuple[int, int]:
+        """An entry with its relative offset made a real one."""
+
+    def _advance(self) -> None:
+        """To the next entry; one that does not rise is the last that is looked at."""
+        entry = next(self._entries, None)
+        self._next = None
+        if entry is None:
+            return
+        first, second = self.read(*entry)
+        if first <= self._last[0] or second < self._last[1]:
+            self.complain("entries do not rise")
+        else:
+            self._next = self._last = (first, second)
 
     def complain(self, message: str, *, position: int | None = None, offset: int | None = None) -> None:
         if self.problem is None:
@@ -49,24 +70,11 @@ class OffsetIndexCheck(IndexCheck):
     """Each entry is (last offset of a batch, where that batch starts); both rise."""
 
     def __init__(self, path: Path, is_final: bool) -> None:
-        super().__init__(path, OffsetIndex.ENTRY, is_final)
-        self._entries: Iterator[tuple[int, ...]] = index_entries(path, OffsetIndex.ENTRY)
         self._open: tuple[int, int] | None = None
-        self._next: tuple[int, int] | None = None
-        self._last = (-1, -1)
-        self._advance()
+        super().__init__(path, OffsetIndex.ENTRY, is_final)
 
-    def _advance(self) -> None:
-        entry = next(self._entries, None)
-        if entry is None:
-            self._next = None
-            return
-        offset, position = self.base_offset + entry[0], entry[1]
-        if offset <= self._last[0] or position <= self._last[1]:
-            self.complain("entries do not rise", position=position, offset=offset)
-            self._next = None
-            return
-        self._next = self._last = (offset, position)
+    def read(self, first: int, second: int) -> tuple[int, int]:
+        return self.base_offset + first, second
 
     def batch(self, position: int, header: BatchHeader) -> None:
         """The next good batch."""
@@ -111,24 +119,11 @@ class TimeIndexCheck(IndexCheck):
     """
 
     def __init__(self, path: Path, is_final: bool) -> None:
-        super().__init__(path, TimeIndex.ENTRY, is_final)
         self._largest = -1
-        self._entries = index_entries(path, TimeIndex.ENTRY)
-        self._next: tuple[int, int] | None = None
-        self._last = (-1, -1)
-        self._advance()
+        super().__init__(path, TimeIndex.ENTRY, is_final)
 
-    def _advance(self) -> None:
-        entry = next(self._entries, None)
-        if entry is None:
-            self._next = None
-            return
-        timestamp, offset = entry[0], self.base_offset + entry[1]
-        if timestamp <= self._last[0] or offset < self._last[1]:
-            self.complain("entries do not rise", offset=offset)
-            self._next = None
-            return
-        self._next = self._last = (timestamp, offset)
+    def read(self, first: int, second: int) -> tuple[int, int]:
+        return first, self.base_offset + second
 
     def batch(self, _: int, header: BatchHeader) -> None:
         self._largest = max(self._largest, header.max_timestamp)
