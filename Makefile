@@ -48,6 +48,7 @@ layers: $(VENV)/.dev ## import-linter: imports point downwards only
 
 docs: $(VENV)/.core ## rewrite the pages that are made from tables
 	@$(BIN)/python tools/configuration_page.py
+	@cd tests && ../$(BIN)/python -m differential.page
 
 bench: $(VENV)/.dev ## measure against Apache Kafka, about 30 minutes (ROWS=startup,latency for a part)
 	@$(BIN)/python -m benchmarks --write $(if $(ROWS),--only $(ROWS)) $(ARGS)

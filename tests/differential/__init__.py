@@ -1,0 +1,1 @@
+"""The same requests to Apache Kafka and to Runnel; replies compared field by field."""
