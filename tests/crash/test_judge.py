@@ -8,7 +8,10 @@ import pytest
 
 from clients.drivers import Sent
 from clients.drivers.confluent_driver import ConfluentDriver
+from crash.crowd import Group, OffsetWatch, missing
 from crash.load import Ledger, Verdict, judge
+from harness.conditions import wait_until
+from harness.raw import RawConnection
 
 NewTopic = Callable[..., str]
 
@@ -40,3 +43,47 @@ def test_damage(bootstrap: str, new_topic: NewTopic, numbers: list[int], acked: 
     verdict = judge(bootstrap, [ledger])
     assert not verdict.is_good()
     assert [name for name in Verdict.__slots__ if getattr(verdict, name) and name != "acked"] == [crime]
+
+
+@pytest.mark.parametrize(
+    ("commits", "promised", "crime"),
+    [([3, 5], 5, ""), ([5, 3], 3, "3 after 5"), ([5], 6, "5 after 6"), ([5], 5, "")],
+    ids=["good", "went back", "forgotten", "kept"],
+)
+def test_the_watch_over_offsets(
+    bootstrap: str, new_topic: NewTopic, commits: list[int], promised: int, crime: str
+) -> None:
+    topic = new_topic()
+    group = Group(topic, "eager")
+    watch = OffsetWatch(bootstrap, topic, 1, [group])
+    watch.start()
+    with RawConnection(bootstrap) as raw:
+        for offset in commits:
+            commit(raw, topic, offset)
+            target = watch.asked + 2
+            wait_until(lambda target=target: watch.asked >= target, "answers about the offset")
+    group.note(b"C 0 %d\n" % promised)
+    target = watch.asked + 2
+    wait_until(lambda: watch.asked >= target, "answers about the promised offset")
+    watch.finish()
+    assert bool(watch.went_back) == bool(crime), watch.went_back
+    assert all(crime in found for found in watch.went_back)
+
+
+def commit(raw: RawConnection, name: str, offset: int) -> None:
+    part = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
+    body = {
+        "group_id": name,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": [{"name": name, "partitions": [part]}],
+    }
+    assert raw.request(8, 8, body).topics[0].partitions[0].error_code == 0
+
+
+def test_a_record_that_no_member_processed() -> None:
+    group = Group("g", "eager")
+    group.note(b"N p0:1\n")
+    ledger = Ledger("t", 0, "p0", idempotent=True, acked={1: 0, 2: 1})
+    assert missing([group], [ledger]) == {"g": ["p0:2"]}
