@@ -50,7 +50,7 @@ docs: $(VENV)/.core ## rewrite the pages that are made from tables
 	@$(BIN)/python tools/configuration_page.py
 	@cd tests && ../$(BIN)/python -m differential.page
 
-bench: $(VENV)/.dev ## measure against Apache Kafka, about 30 minutes (ROWS=startup,latency for a part)
+bench: $(VENV)/.dev ## measure against Apache Kafka, about 45 minutes (ROWS=startup,latency for a part)
 	@$(BIN)/python -m benchmarks --write $(if $(ROWS),--only $(ROWS)) $(ARGS)
 
 compat: $(VENV)/.dev ## the clients of others, Java ones too: client x feature -> ok or FAIL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -53,9 +53,9 @@ class Bench:
             yield folder
 
     @contextlib.contextmanager
-    def running_broker(self) -> Iterator[RunningBroker]:
+    def running_broker(self, settings: Mapping[str, str] | None = None) -> Iterator[RunningBroker]:
         """A broker that answers, on an empty data folder; both are gone afterwards."""
-        with self.prepared_folder() as folder, self.peer.start(folder) as broker:
+        with self.prepared_folder() as folder, self.peer.start(folder, settings) as broker:
             broker.wait_until_answering()
             yield broker
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
@@ -132,7 +132,8 @@ class Peer(ABC):
         """Make an empty data folder ready for a first start (untimed)."""
 
     @abstractmethod
-    def start(self, folder: Path) -> RunningBroker: ...
+    def start(self, folder: Path, settings: Mapping[str, str] | None = None) -> RunningBroker:
+        """Start on a prepared folder, with broker configs other than the defaults."""
 
     @abstractmethod
     def topic_config(self, durability: Durability, acks: str) -> dict[str, str]:
@@ -198,7 +199,7 @@ class Kafka(Peer):
             raise BrokerFailed(f"{' '.join(arguments[:2])} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def start(self, folder: Path) -> RunningBroker:
+    def start(self, folder: Path, settings: Mapping[str, str] | None = None) -> RunningBroker:
         logging = (
             f"-Xlog:gc*:file={folder / 'gc.log'}:time,tags:filecount=10,filesize=100M",
             f"-Dkafka.logs.dir={folder}",
@@ -206,6 +207,7 @@ class Kafka(Peer):
         )
         command = [self._java, *self.heap, *self.jvm, *logging, "-cp", self._classpath]
         command += ["kafka.Kafka", str(folder / "server.properties")]
+        command += [part for key, value in (settings or {}).items() for part in ("--override", f"{key}={value}")]
         return RunningBroker(self.label, command, (folder / "address").read_text(), folder / "console.log")
 
     def topic_config(self, durability: Durability, acks: str) -> dict[str, str]:
@@ -224,10 +226,11 @@ class Runnel(Peer):
     def prepare(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
-    def start(self, folder: Path) -> RunningBroker:
+    def start(self, folder: Path, settings: Mapping[str, str] | None = None) -> RunningBroker:
         address = f"127.0.0.1:{free_port()}"
         runnel = Path(sys.executable).with_name("runnel")
         command = [str(runnel), "serve", "--data-dir", str(folder / "data"), "--listen", address]
+        command += [part for key, value in (settings or {}).items() for part in ("--set", f"{key}={value}")]
         return RunningBroker(self.label, command, address, folder / "console.log")
 
     def topic_config(self, durability: Durability, acks: str) -> dict[str, str]:

@@ -25,6 +25,9 @@ class Sizes:
     connection_steps: tuple[int, ...]
     partitions: int
     partitions_per_topic: int
+    group_members: tuple[int, ...]
+    commit_connections: int
+    commit_s: float
 
     def records(self, size_bytes: int, *, synced: bool) -> int:
         if synced:
@@ -49,6 +52,9 @@ FULL = Sizes(
     connection_steps=(1_000, 10_000),
     partitions=10_000,
     partitions_per_topic=1_000,
+    group_members=(1, 10, 100),
+    commit_connections=50,
+    commit_s=3,
 )
 
 QUICK = Sizes(
@@ -68,4 +74,7 @@ QUICK = Sizes(
     connection_steps=(100, 500),
     partitions=100,
     partitions_per_topic=50,
+    group_members=(1, 10),
+    commit_connections=10,
+    commit_s=0.5,
 )

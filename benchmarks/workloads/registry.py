@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.workloads.connections import IdleConnections
+from benchmarks.workloads.groups import Commits, JoinToRecord
 from benchmarks.workloads.kinds import Workload
 from benchmarks.workloads.latency import LATENCY_WORKLOADS
 from benchmarks.workloads.partitions import ManyPartitions
@@ -18,6 +19,8 @@ WORKLOADS: tuple[Workload, ...] = (
     SingleRecord(),
     IdleConnections(),
     ManyPartitions(),
+    JoinToRecord(),
+    Commits(),
 )
 
 
