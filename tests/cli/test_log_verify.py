@@ -319,3 +319,16 @@ def test_a_compaction_that_was_cut_short(data_dir: Path) -> None:
     assert {finding["status"] for finding in document["findings"]} == {"note"}
     orders = next(row for row in document["partitions"] if row["topic"] == "orders")
     assert orders["records"] == RECORDS
+
+
+def test_gaps_that_compaction_left_are_no_damage(data_dir: Path) -> None:
+    _, second, third, *_ = segments(data_dir)
+    for suffix in (".log", ".index", ".timeindex"):
+        second.with_suffix(suffix).unlink()
+    mark = data_dir / "orders-0" / "compacted-checkpoint"
+    mark.write_text(f"0\n1\n{int(third.stem)}\n")
+    assert statuses(data_dir) == []
+    mark.write_text(f"0\n1\n{int(second.stem)}\n")
+    assert statuses(data_dir) == ["damage"]
+    mark.write_text("junk")
+    assert statuses(data_dir) == ["warning"]

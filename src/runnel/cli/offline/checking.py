@@ -25,9 +25,12 @@ from runnel.cli.offline.places import (
 )
 from runnel.cli.output import counted
 from runnel.storage.checkpoints import (
+    COMPACTED_NAME,
+    FIRST_SEGMENT_NAME,
     LEADER_EPOCHS_NAME,
     PARTITION_METADATA_NAME,
     decode_leader_epochs,
+    decode_offset,
     decode_partition_metadata,
 )
 from runnel.storage.compaction.cleaning import CLEANED_SUFFIX
@@ -262,6 +265,10 @@ def _skip(offsets: OffsetIndexCheck | None, times: TimeIndexCheck | None, positi
 # Small files ----------------------------------------------------------------------------------------------
 
 
+_MARKS = {
+    COMPACTED_NAME: "until the next compaction a broker takes every gap between offsets for one that compaction left",
+    FIRST_SEGMENT_NAME: "a broker goes without it",
+}
 _LEFTOVERS = {
     CORRUPT_SUFFIX: "an earlier repair kept these bytes aside; remove them when they are of no use",
     CLEANED_SUFFIX: "a compaction was cut short; a broker forgets it at its next start",
@@ -296,6 +303,8 @@ def _check_small_files(place: PartitionDir, known: Known, report: PartitionRepor
             message = "the checksum or the length is wrong"
             advice = "producers are then found again from the log: --repair removes it"
             yield LogFinding("warning", path, message, advice, repair=Remove(path))
+        elif name in _MARKS and decode_offset(path.read_bytes()) is None:
+            yield LogFinding("warning", path, f"it cannot be read as a checkpoint; {_MARKS[name]}")
         for ending, message in _LEFTOVERS.items():
             if name.endswith(ending):
                 yield LogFinding("note", path, message)
