@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+import sys
+
+import pytest
+
 from runnel.broker.buffers import POOL_CLASSES, POOL_RETAINED_BYTES_MAX, BufferPool
 
 
@@ -39,3 +45,27 @@ def test_it_says_when_the_budget_is_used_up() -> None:
     pool.give_back(first)
     assert not pool.exhausted
     pool.give_back(second)
+
+
+FAULTS_OF_TWENTY_REPLIES = """
+import resource, sys
+from runnel.broker.buffers import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+def reply():
+    return [b"x" * (1 << 20) for _ in range(12)]
+reply()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    reply()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library is not glibc")
+def test_the_memory_of_one_reply_serves_the_next_without_page_faults() -> None:
+    def faults(mode: str) -> int:
+        command = [sys.executable, "-c", FAULTS_OF_TWENTY_REPLIES, mode]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert faults("keep") < 1000 < 20_000 < faults("leave")  # 12 MiB are 3072 pages

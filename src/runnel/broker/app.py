@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 from runnel.broker.apis import APIS
+from runnel.broker.buffers import keep_freed_memory
 from runnel.broker.listener import Listener, ListenerLimits
 from runnel.broker.router import Router
 from runnel.broker.settings import Settings
@@ -128,6 +129,7 @@ def serve(settings: Settings, on_ready: Callable[[str, int], None] | None = None
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
     )
     gc.set_threshold(GC_THRESHOLD)
+    keep_freed_memory()
     # kio registers its types with Hypothesis where that is installed: a quarter of a second that a server never needs.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     try:
