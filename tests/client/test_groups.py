@@ -88,6 +88,19 @@ def test_what_the_next_generation_does_not_know_may_be_classic(code: ErrorCode) 
     assert (view.type, view.is_idle) == ("classic", True)
 
 
+def test_a_share_group_is_not_called_missing() -> None:
+    unknown = {"groups": [{"error_code": 69, "group_id": "g", "group_state": "", "assignor_name": "", "members": []}]}
+    listed = {"group_id": "g", "protocol_type": "share", "group_state": "Stable", "group_type": "share"}
+    answers: dict[ApiKey, Answer] = {
+        ApiKey.CONSUMER_GROUP_DESCRIBE: unknown,
+        ApiKey.DESCRIBE_GROUPS: described("", ErrorCode.GROUP_ID_NOT_FOUND),
+        ApiKey.LIST_GROUPS: {"error_code": 0, "groups": [listed]},
+    }
+    error = ask({**NEW_GROUPS, ApiKey.LIST_GROUPS: (0, 5)}, answers, describe_g)
+    assert isinstance(error, ClientError)
+    assert error.message.startswith("group 'g' is a share group")
+
+
 def test_other_errors_are_told() -> None:
     refused = {"groups": [{"error_code": 30, "group_id": "g", "group_state": "", "assignor_name": "", "members": []}]}
     error = ask(NEW_GROUPS, {ApiKey.CONSUMER_GROUP_DESCRIBE: refused}, describe_g)

@@ -23,6 +23,7 @@ from runnel.cli.offline.repairing import Step, plan_repairs, run_repairs
 from runnel.cli.options import TopicSelection, json_option, yes_option
 from runnel.cli.outcomes import confirm
 from runnel.cli.output import counted, human_bytes, note, print_json
+from runnel.storage.errors import StorageError
 
 EXIT_FAILED = 1
 _MARKS = {"damage": ("DAMAGE", "red"), "warning": ("warn", "yellow"), "note": ("note", "blue")}
@@ -92,7 +93,7 @@ def verify(
         if execute and steps:
             confirm(f"Do {counted(len(steps), 'thing')} to mend this?", yes)
             _repair(checked, as_json)
-    except PathWrong as error:
+    except (PathWrong, StorageError) as error:
         raise click.ClickException(str(error)) from error
     if as_json:
         print_json(_document(checked, [step for _, step in steps], elapsed_s, executed=execute))

@@ -149,7 +149,20 @@ async def _describe(cluster: Cluster, group_id: str) -> GroupView | ClientError:
     try:
         return await _at_coordinator(cluster, group_id, ask)
     except ClientError as error:
-        return error
+        return await _of_another_type(cluster, group_id) or error if is_missing(error) else error
+
+
+async def _of_another_type(cluster: Cluster, group_id: str) -> ClientError | None:
+    """Share and streams groups are listed, but asked for in other ways: they must not be called missing."""
+    if ApiKey.LIST_GROUPS not in (await cluster.connect()).ranges:
+        return None
+    for listed in await list_groups(cluster):
+        if listed.group_id == group_id and listed.type not in (CLASSIC, CONSUMER):
+            return ClientError(
+                f"{group_subject(group_id)} is a {listed.type} group: its members and offsets are shown by Kafka's own "
+                f"kafka-{listed.type}-groups.sh only"
+            )
+    return None
 
 
 async def _describe_consumer(cluster: Cluster, group_id: str, node_id: int) -> GroupView:
