@@ -54,7 +54,9 @@ class Cleaner:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="runnel-cleaner")
         self._task: asyncio.Task[None] | None = None
         self._under_way: UnderWay | None = None
-        self._stopping = asyncio.Event()
+        self._stopping = False
+        self._wake = asyncio.Event()
+        self._backoff_ms = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._uncleanable: dict[Key, UUID] = {}
@@ -68,7 +70,8 @@ class Cleaner:
 
     async def stop(self) -> None:
         """Give up what is under way; nothing touches files on return."""
-        self._stopping.set()
+        self._stopping = True
+        self._wake.set()
         if self._under_way is not None:
             self._under_way.round.abort()
         if self._task is not None:
@@ -78,20 +81,24 @@ class Cleaner:
         self._thread.shutdown(wait=True)
 
     async def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._stopping:
             try:
-                while not self._stopping.is_set() and await self.clean_one():
+                while not self._stopping and await self.clean_one():
                     pass
                 await self._in_thread(self._runner.rest)
             except Exception:
                 log.exception("compaction failed; it goes on after log.cleaner.backoff.ms")
+            self._backoff_ms = self._configs.broker["log.cleaner.backoff.ms"]
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._configs.broker["log.cleaner.backoff.ms"] / 1000):
-                    await self._stopping.wait()
+                async with asyncio.timeout(self._backoff_ms / 1000):
+                    await self._wake.wait()
+            self._wake.clear()
 
     async def follow(self, image: ClusterImage) -> None:
         """End the round of a log whose topic is gone, another, or no longer compacted; nothing touches its files on
         return."""
+        if self._backoff_ms != self._configs.broker["log.cleaner.backoff.ms"]:
+            self._wake.set()
         while self._under_way is not None and not self._is_compacted(image, self._under_way.partition):
             self._under_way.round.abort()
             await self._idle.wait()
@@ -157,7 +164,7 @@ class Cleaner:
         try:
             return await self._carry_out(under_way, dirt)
         except (Stopped, FileNotFoundError):  # retention or a deletion came first
-            why = "the broker stops" if self._stopping.is_set() else "its log has changed"
+            why = "the broker stops" if self._stopping else "its log has changed"
             log.info("compaction of %s-%d was given up: %s", *_key(partition), why)
         except FAILURES as error:
             self._failed(partition, error)
@@ -192,7 +199,7 @@ class Cleaner:
 
     async def _next(self, under_way: UnderWay) -> Cleaned | Summary:
         found = await self._in_thread(under_way.round.next)
-        if self._stopping.is_set() or not self._is_wanted(under_way.partition):
+        if self._stopping or not self._is_wanted(under_way.partition):
             raise Stopped
         return found
 
