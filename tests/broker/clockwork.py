@@ -29,6 +29,10 @@ TOPIC = "t"
 Quotas = Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float | None]]
 
 
+def throttle_ms(reply: Any) -> int:
+    return round(reply.throttle_time.total_seconds() * 1000)
+
+
 class ImpatientSelector(selectors.DefaultSelector):
     """Never sleeps until a timer: timers are moved by the test."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.clockwork import Client, Door, run
+from broker.clockwork import Client, Door, run, throttle_ms
 from runnel.broker.apis import APIS
 from runnel.broker.listener import CLOSE_GRACE_S, SWEEP_INTERVAL_S
 from runnel.broker.router import Api
@@ -23,10 +23,6 @@ ANY_USER = (("user", None),)
 ANY_CLIENT = (("client-id", None),)
 API_VERSIONS = (18, 3, {"client_software_name": "x", "client_software_version": "1"})
 SECOND_NS = 1_000_000_000
-
-
-def throttle_ms(reply: Any) -> int:
-    return round(reply.throttle_time.total_seconds() * 1000)
 
 
 # --- request time ---------------------------------------------------------------------------------------------

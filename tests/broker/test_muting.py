@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.clockwork import Client, Door, run
+from broker.clockwork import Client, Door, run, throttle_ms
 from harness.batches import decode_values
 from runnel.broker.listener import STALLED_FRAME_S, SWEEP_INTERVAL_S
 
@@ -14,10 +14,6 @@ METADATA = (3, 9, {"topics": None})
 async def limited(door: Door, rate: float = 1000, client_id: str | None = "c1") -> Client:
     await door.set_quotas({C1: {PRODUCE: rate}})
     return await door.connect(client_id)
-
-
-def throttle_ms(reply: object) -> int:
-    return round(reply.throttle_time.total_seconds() * 1000)  # type: ignore[attr-defined]
 
 
 def test_the_reply_leaves_at_once_and_the_next_request_waits() -> None:
