@@ -325,12 +325,17 @@ def test_offsets_go_to_a_file_and_come_back(runnel: Runnel, topic: str, group: s
     assert (refused.exit_code, "the file has no offset for group" in refused.errors) == (1, True)
 
 
-def test_several_groups_at_once(runnel: Runnel, topic: str, group: str) -> None:
+def test_several_groups_at_once(runnel: Runnel, bootstrap: str, topic: str, group: str) -> None:
     second = f"{group}-b"
     runnel("group", "reset", second, "-t", topic, "--to-offset", "2", "--execute").ok()
     exported = runnel("group", "reset", group, second, "--to-current", "--export").ok()
     assert exported.lines == [f"{group},{topic},0,4", f"{second},{topic},0,2", f"{second},{topic},1,2"]
     assert len(runnel("group", "describe", "-r", group, "--json").ok().document) == 2
+    with member(bootstrap, f"{group}-c", topic):
+        some = runnel("group", "reset", group, f"{group}-c", "--to-latest", "--execute", "--json")
+        assert some.exit_code == 1
+        assert f"group '{group}-c' is Stable with 1 member" in some.errors
+        assert [(row["group"], row["new_offset"], row["ok"]) for row in some.document] == [(group, 10, True)]
 
 
 def test_seek(runnel: Runnel, topic: str, group: str, new_topic: NewTopic) -> None:

@@ -31,6 +31,8 @@ from runnel.cli.session import run
 from runnel.client.cluster import Cluster
 from runnel.client.errors import ClientError
 from runnel.client.groups import (
+    CLASSIC,
+    CONSUMER,
     commit_offsets,
     committed_offsets,
     group_subject,
@@ -107,14 +109,27 @@ def reset(
         raise click.UsageError("--dry-run, --execute and --export exclude each other")
     wish = _wish(topics, rules)
 
-    async def work(cluster: Cluster) -> list[GroupPlan]:
-        listed = [each.group_id for each in await list_groups(cluster)] if all_groups else []
-        return [await plan_group(cluster, group_id, wish) for group_id in dict.fromkeys([*groups, *listed])]
+    async def work(cluster: Cluster) -> list[GroupPlan | ClientError]:
+        listed = await list_groups(cluster) if all_groups else []
+        others = [each.group_id for each in listed if each.type in (CLASSIC, CONSUMER)]
+        return [await _plan_or_error(cluster, group_id, wish) for group_id in dict.fromkeys([*groups, *others])]
 
-    plans = run(work)
+    found = run(work)
+    plans = [each for each in found if isinstance(each, GroupPlan)]
+    refused = complain(found)
+    if not plans:
+        return refused
     if export:
-        return _export(plans)
-    return _finish(plans, execute=execute, hint="add --execute to do it", as_json=as_json)
+        return _export(plans) or refused
+    return _finish(plans, execute=execute, hint="add --execute to do it", as_json=as_json) or refused
+
+
+async def _plan_or_error(cluster: Cluster, group_id: str, wish: Wish) -> GroupPlan | ClientError:
+    """One group that is refused does not stop the others."""
+    try:
+        return await plan_group(cluster, group_id, wish)
+    except ClientError as error:
+        return error
 
 
 def _wish(topics: Sequence[Selection], rules: Mapping[str, Any]) -> Wish:
