@@ -129,7 +129,9 @@ async def run_aiokafka(bootstrap: str, group: str, topic: str, stop: Stop) -> No
         except (KafkaError, OSError):
             await asyncio.sleep(POLL_SECONDS)  # started or left alone while the broker was away
         finally:
-            await consumer.stop()
+            # aiokafka cancels its own tasks here, and without a broker one of them may pass that on to the caller.
+            with contextlib.suppress(asyncio.CancelledError, KafkaError, OSError):
+                await consumer.stop()
 
 
 async def _aiokafka_step(consumer: Any) -> None:

@@ -146,7 +146,7 @@ def check(start_broker: StartBroker, kills: int, capsys: pytest.CaptureFixture[s
         print(outcome.table())
     assert not any(outcome.missing.values()), shown(outcome.missing)
     assert not outcome.watch.went_back, outcome.watch.went_back[:5]
-    assert not outcome.crowd.died(), outcome.crowd.died()[:2]
+    assert not outcome.crowd.died(), "\n".join(outcome.crowd.died()[:2])
     assert not [failure for ledger in outcome.ledgers for failure in ledger.failed]
 
 
