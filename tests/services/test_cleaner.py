@@ -17,7 +17,7 @@ from runnel.core.metadata import ConfigChange, ConfigOperation, ConfigResource, 
 from runnel.services.node import Node
 from runnel.services.partition import Partition
 from runnel.services.partitions import now_ms
-from runnel.storage.compaction.key_map import KEY_BYTES
+from runnel.storage.compaction.key_map import BATCH_BYTES, KEY_BYTES
 from runnel.storage.files import Files
 from runnel.testing.faults import FOREVER, FaultyFiles, VolatileFiles
 from runnel.wire.batch import decode_records, encode_batch, iterate_headers
@@ -181,7 +181,10 @@ def test_logs_below_the_dirty_ratio_and_those_that_only_delete_are_left_alone() 
 
 def test_the_key_map_has_the_size_that_it_was_given() -> None:
     async def scenario() -> None:
-        settings = {"log.cleaner.dedupe.buffer.size": str(20 * KEY_BYTES), "log.cleaner.io.buffer.load.factor": "0.5"}
+        settings = {
+            "log.cleaner.dedupe.buffer.size": str(20 * (KEY_BYTES + BATCH_BYTES)),
+            "log.cleaner.io.buffer.load.factor": "0.5",
+        }
         node = await started(None, {**ASLEEP, **settings})
         partition = await topic(node)
         for number in range(30):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runnel.storage.compaction.cleaning import CannotClean, Job, Source, grouped
-from runnel.storage.compaction.key_map import KEY_BYTES
+from runnel.storage.compaction.key_map import BATCH_BYTES, KEY_BYTES
 from runnel.storage.compaction.planning import dirt_of, is_due
 from runnel.storage.files import MemoryFiles, OsFiles
 from runnel.storage.handles import HandleCache
@@ -281,7 +281,7 @@ def test_a_full_map_cleans_as_far_as_it_reaches_and_goes_on_next_time(log: Log) 
     rounds = 0
     while log.cleaned_offset != 60:
         before = log.cleaned_offset or 0
-        compact(log, key_map_bytes=10 * KEY_BYTES)
+        compact(log, key_map_bytes=10 * (KEY_BYTES + BATCH_BYTES))
         assert log.cleaned_offset is not None
         assert log.cleaned_offset == before + 10
         rounds += 1

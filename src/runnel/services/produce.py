@@ -182,7 +182,7 @@ def check_keys(records: memoryview, header: BatchHeader, partition: Partition) -
         )
     try:
         data = decompress(header.compression, records[HEADER_BYTES:], OPENED_BYTES_MAX)
-        keys = walk_records(data, header.record_count, bytes).keys
+        keys = walk_records(data, 0, len(data), header.record_count, bytes).keys
     except Malformed as error:
         raise Refusal(ErrorCode.INVALID_RECORD, f"the records of the batch cannot be read: {error}") from error
     if None in keys:

@@ -73,10 +73,17 @@ class Scanner:
         self.chunk, self.chunk_position = data, start
         while len(data) - at >= HEADER_BYTES:
             header = read_header(data, at)
-            self.problem = self._problem_of(header, start + at)
-            if self.problem is not None:
-                return
             following = at + header.batch_length + LENGTH_PREFIX_BYTES
+            if (
+                header.base_offset != self.expected_offset
+                or header.magic != MAGIC
+                or header.batch_length < BATCH_LENGTH_MIN
+                or header.last_offset_delta < 0
+                or start + following > self._end
+            ):
+                self.problem = self._problem_of(header, start + at)
+                if self.problem is not None:
+                    return
             if verify:
                 if following > len(data):
                     return

@@ -1,8 +1,8 @@
 """The keys of a batch's records, and where each record lies, without opening them.
 
-In: the records of one batch, decompressed; out: `Walked`. Compaction and the check for missing keys need nothing else
-of a record, so values and headers are jumped over. This is the loop that compaction spends its time in: it is written
-for speed, and everything that rarely happens is left to a function.
+In: where the records of one batch lie, decompressed; out: `Walked`. Compaction and the check for missing keys need
+nothing else of a record, so values and headers are jumped over. This is the loop that compaction spends its time in:
+it is written for speed, and everything that rarely happens is left to a function.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ class Walked(NamedTuple):
     """The numbers of the records without a value."""
 
 
-def walk_records(data: bytes, count: int, shorten: Callable[[bytes], bytes]) -> Walked:
-    """Walk `count` records that fill `data` exactly; Malformed where they do not."""
+def walk_records(data: bytes, at: int, end_of_all: int, count: int, shorten: Callable[[bytes], bytes]) -> Walked:
+    """Walk `count` records that lie exactly from `at` to `end_of_all`; Malformed where they do not."""
     keys: list[bytes | None] = []
     starts: list[int] = []
     null_values: list[int] = []
     add_key, add_start = keys.append, starts.append
-    at = 0
     try:
         for number in range(count):
             add_start(at)
@@ -72,9 +71,9 @@ def walk_records(data: bytes, count: int, shorten: Callable[[bytes], bytes]) -> 
                 raise Malformed("a record is shorter than its key")
             at = end
     except IndexError:
-        raise Malformed(f"{count} records do not fit into {len(data)} bytes") from None
-    if at != len(data):
-        raise Malformed(f"{count} records end at {at} of {len(data)} bytes")
+        raise Malformed(f"{count} records do not fit into their batch") from None
+    if at != end_of_all:
+        raise Malformed(f"{count} records end {abs(end_of_all - at)} bytes off the end of their batch")
     add_start(at)
     return Walked(keys, starts, null_values)
 

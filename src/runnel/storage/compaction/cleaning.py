@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runnel.storage.compaction.filtering import BatchFilter, records_of
-from runnel.storage.compaction.key_map import KeyMap, shorten
+from runnel.storage.compaction.filtering import BatchFilter, Survivors, open_batch, whole
+from runnel.storage.compaction.key_map import CLEAN, KeyMap
 from runnel.storage.errors import StorageError
 from runnel.storage.files import Files
 from runnel.storage.handles import HandleCache
@@ -28,7 +28,6 @@ from runnel.storage.segment import (
 )
 from runnel.wire.batch import CONTROL_BIT, BatchHeader
 from runnel.wire.errors import Malformed
-from runnel.wire.record_keys import walk_records
 
 CLEANED_SUFFIX = ".cleaned"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
@@ -101,6 +100,7 @@ class Round:
         self._files = files
         self._pace = pace
         self._map = KeyMap(job.key_map_bytes)
+        self._next_number = 0
         self._offset = 0
         """The batch that is being looked at, for whoever has to find out what is wrong with it."""
         self._records_indexed = 0
@@ -117,7 +117,7 @@ class Round:
 
     def _run(self) -> Iterator[Cleaned | Summary]:
         end_offset = self._index_dirty()
-        filtered = BatchFilter(self._map.newest, self._job.now_ms, self._job.delete_retention_ms)
+        filtered = BatchFilter(self._map, self._job.now_ms, self._job.delete_retention_ms)
         for group in grouped(self._job, self._files, end_offset):
             cleaned = self._clean_group(group, filtered, end_offset)
             if cleaned is not None:
@@ -140,19 +140,17 @@ class Round:
         for source in self._job.sources:
             if source.end_offset <= first_dirty:
                 continue
-            for batch, header, _ in self._batches(source):
+            for chunk, at, header, _ in self._batches(source):
                 if header.base_offset + header.last_offset_delta < first_dirty:
                     continue
-                if not header.attributes & CONTROL_BIT and not self._index(batch, header):
-                    return reached
-                reached = header.next_offset
+                if not header.attributes & CONTROL_BIT:
+                    walked = open_batch(chunk, at, header)[1]
+                    if not self._map.add(walked.keys, bool(walked.null_values)):
+                        return reached
+                    self._records_indexed += header.record_count
+                reached = header.base_offset + header.last_offset_delta + 1
             reached = source.end_offset
         return reached
-
-    def _index(self, batch: bytes, header: BatchHeader) -> bool:
-        keys = walk_records(records_of(batch, header), header.record_count, shorten).keys
-        self._records_indexed += len(keys)
-        return self._map.add(keys, header.base_offset)
 
     # --- the second pass --------------------------------------------------------------------------------------
 
@@ -162,22 +160,31 @@ class Round:
         filled = [source for source in group if source.size_bytes]
         changed = len(group) > 1
         for source in filled:
-            for batch, header, is_last in self._batches(source):
+            for chunk, at, header, is_last in self._batches(source):
                 if header.base_offset >= end_offset:
-                    output.add(batch, header.last_offset, header.max_timestamp)
-                    continue
-                # The last header tells which offsets the new segment stands for: recovery goes by it.
-                keep_empty = (is_last and source is filled[-1]) or self._is_last_of_producer(header)
-                left = filtered(batch, header, keep_empty)
-                self._records_read += header.record_count
+                    left: Survivors | None = whole(chunk, at, header)
+                else:
+                    # The last header tells which offsets the new segment stands for: recovery goes by it.
+                    keep_empty = (is_last and source is filled[-1]) or self._is_last_of_producer(header)
+                    left = filtered(chunk, at, header, self._number_of(header), keep_empty)
+                    self._records_read += header.record_count
                 if left is None:
                     changed = True
                     continue
                 changed = changed or left.is_changed
                 self._records_kept += left.records
-                output.add(left.batch, header.last_offset, left.max_timestamp)
+                output.add(left.batch, header.base_offset + header.last_offset_delta, left.max_timestamp)
                 self._pace(len(left.batch))
         return self._finish(output, group, changed)
+
+    def _number_of(self, header: BatchHeader) -> int:
+        """The number that the batch has in the map: dirty batches come in the order in which they were indexed."""
+        if header.base_offset + header.last_offset_delta < self._job.first_dirty_offset:
+            return CLEAN
+        if header.attributes & CONTROL_BIT:
+            return CLEAN
+        self._next_number += 1
+        return self._next_number - 1
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         """Without it the producer's next batch would be out of sequence after a restart."""
@@ -191,21 +198,19 @@ class Round:
         self._bytes_written += output.segment.size_bytes
         return Cleaned(group, output.segment.size_bytes)
 
-    def _batches(self, source: Source) -> Iterator[tuple[bytes, BatchHeader, bool]]:
-        """Every batch, checked, and whether it is the last. CannotClean where one is damaged."""
+    def _batches(self, source: Source) -> Iterator[tuple[bytes, int, BatchHeader, bool]]:
+        """Every batch, checked: the bytes that it lies in, where, its header, and whether it is the last."""
         path = source_path(self._job.directory, source.base_offset, LOG_SUFFIX)
-        scanner = Scanner(self._files.open(path), 0, source.size_bytes, source.base_offset, verify=True)
+        size_bytes, pace = source.size_bytes, self._pace
+        scanner = Scanner(self._files.open(path), 0, size_bytes, source.base_offset, verify=True)
         for position, header in scanner:
-            size = header.size_bytes
             self._offset = header.base_offset
-            self._bytes_read += size
-            self._pace(size)
-            at = position - scanner.chunk_position
-            yield scanner.chunk[at : at + size], header, scanner.position >= source.size_bytes
+            pace(header.batch_length)
+            yield scanner.chunk, position - scanner.chunk_position, header, scanner.position >= size_bytes
+        self._bytes_read += scanner.position
         if scanner.problem is not None:
-            raise CannotClean(
-                f"{path}: position {scanner.position} (offset {scanner.expected_offset}): {scanner.problem}"
-            )
+            where = f"{path}: position {scanner.position} (offset {scanner.expected_offset})"
+            raise CannotClean(f"{where}: {scanner.problem}")
 
 
 def grouped(job: Job, files: Files, end_offset: int) -> Iterator[Sequence[Source]]:

@@ -1,6 +1,6 @@
 """One batch in compaction: which of its records survive, and the batch that is left.
 
-In: a batch and the newest batch of each key; out: the same batch, a smaller one, or none. As in Kafka, what is left
+In: a batch and the key map; out: the same batch, a smaller one, or none. As in Kafka, what is left
 keeps its base offset, its last offset and its sequence numbers, so offsets have gaps and producers lose nothing; a
 batch that must stay though no record does (the last of a producer) stays as a header alone. Records keep their bytes:
 a batch is only taken apart where tombstones get their delete horizon (KIP-534), which moves the base timestamp.
@@ -8,16 +8,16 @@ a batch is only taken apart where tombstones get their delete horizon (KIP-534),
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import repeat
 from typing import NamedTuple
 
-from runnel.storage.compaction.key_map import shorten
+from runnel.storage.compaction.key_map import CLEAN, KeyMap, shorten
 from runnel.wire.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
     LOG_APPEND_TIME_BIT,
     BatchHeader,
     assemble,
@@ -36,24 +36,33 @@ class Survivors(NamedTuple):
 
 
 class BatchFilter:
-    """The rules of one round. `newest` is that of the key map."""
+    """The rules of one round."""
 
-    __slots__ = ("_delete_retention_ms", "_newest", "_now_ms")
+    __slots__ = ("_delete_retention_ms", "_map", "_newest", "_now_ms")
 
-    def __init__(self, newest: Callable[[bytes | None, int], int], now_ms: int, delete_retention_ms: int) -> None:
-        self._newest = newest
+    def __init__(self, key_map: KeyMap, now_ms: int, delete_retention_ms: int) -> None:
+        self._map = key_map
+        self._newest = key_map.newest
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
 
-    def __call__(self, batch: bytes, header: BatchHeader, keep_empty: bool) -> Survivors | None:
+    def __call__(self, chunk: bytes, at: int, header: BatchHeader, number: int, keep_empty: bool) -> Survivors | None:
         """What is left of the batch; None if nothing is. `keep_empty`: at least its header stays."""
         if header.attributes & CONTROL_BIT:
-            return _whole(batch, header)  # the end of a transaction; with them comes the rule when it may go
+            return whole(chunk, at, header)  # the end of a transaction; with them comes the rule when it may go
         if header.record_count == 0:
-            return _whole(batch, header) if keep_empty else None
-        data = records_of(batch, header)
-        walked = walk_records(data, header.record_count, shorten)
-        kept = self._newest_of(walked, header.base_offset)
+            return whole(chunk, at, header) if keep_empty else None
+        if number != CLEAN:
+            count = self._map.newest_count(number)
+            if count == 0:
+                return _empty(header) if keep_empty else None
+            if count == header.record_count and not self._map.has_null_values(number):
+                return whole(chunk, at, header)
+        return self._opened(chunk, at, header, number, keep_empty)
+
+    def _opened(self, chunk: bytes, at: int, header: BatchHeader, number: int, keep_empty: bool) -> Survivors | None:
+        data, walked = open_batch(chunk, at, header)
+        kept = self._newest_of(walked, number)
         tombstones = set(walked.null_values).intersection(kept) if walked.null_values else None
         horizon_ms = header.delete_horizon_ms
         new_horizon_ms = None
@@ -65,14 +74,13 @@ class BatchFilter:
         if not kept:
             return _empty(header) if keep_empty else None
         if len(kept) == header.record_count and new_horizon_ms is None:
-            return _whole(batch, header)
+            return whole(chunk, at, header)
         return _rebuilt(header, data, walked.starts, kept, new_horizon_ms)
 
-    def _newest_of(self, walked: Walked, base_offset: int) -> list[int]:
+    def _newest_of(self, walked: Walked, batch: int) -> list[int]:
         """The numbers of the records whose key has no newer record, here or in a later batch."""
         keys = walked.keys
-        newest = map(self._newest, keys, repeat(base_offset))
-        kept = [number for number, found in enumerate(newest) if found <= base_offset]
+        kept = [number for number, found in enumerate(map(self._newest, keys, repeat(batch))) if found == batch]
         if len(set(keys)) < len(keys) or None in keys:
             last = dict(zip(keys, range(len(keys)), strict=True))
             last.pop(None, None)  # without a key a record cannot be asked for again, so Kafka drops it too
@@ -80,12 +88,18 @@ class BatchFilter:
         return kept
 
 
-def records_of(batch: bytes, header: BatchHeader) -> bytes:
-    """The records of a batch, decompressed."""
-    return decompress(header.compression, memoryview(batch)[HEADER_BYTES:])
+def open_batch(chunk: bytes, at: int, header: BatchHeader) -> tuple[bytes, Walked]:
+    """The records of the batch at `at`: the bytes that they lie in, and where. Malformed if they cannot be read."""
+    start, end = at + HEADER_BYTES, at + header.batch_length + LENGTH_PREFIX_BYTES
+    codec = header.attributes & COMPRESSION_MASK
+    if not codec:
+        return chunk, walk_records(chunk, start, end, header.record_count, shorten)
+    data = decompress(codec, memoryview(chunk)[start:end])
+    return data, walk_records(data, 0, len(data), header.record_count, shorten)
 
 
-def _whole(batch: bytes, header: BatchHeader) -> Survivors:
+def whole(chunk: bytes, at: int, header: BatchHeader) -> Survivors:
+    batch = chunk[at : at + header.batch_length + LENGTH_PREFIX_BYTES]
     return Survivors(batch, header.max_timestamp, header.record_count, False)
 
 
