@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crash.load import Ledger
+from crash.load import Ledger, Watch
 from harness.conditions import wait_until
 from harness.raw import RawConnection
 
@@ -138,40 +138,20 @@ def missing(groups: list[Group], ledgers: list[Ledger]) -> dict[str, list[str]]:
     return {group.name: [one for one in wanted if one.encode() not in group.processed] for group in groups}
 
 
-class OffsetWatch:
-    """Asks for the committed offsets of all groups all the time, through every outage; they may never go back."""
+class OffsetWatch(Watch):
+    """The committed offsets of all groups, beside what the broker told their members that it took."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, groups: list[Group]) -> None:
-        self._bootstrap, self._groups = bootstrap, groups
+        super().__init__(bootstrap)
+        self._groups = groups
         asked = [{"name": topic, "partition_indexes": list(range(partitions))}]
         rows = [{"group_id": group.name, "member_id": None, "member_epoch": -1, "topics": asked} for group in groups]
         self._body = {"groups": rows, "require_stable": False}
-        self.highest: dict[tuple[str, int], int] = {}
-        self.went_back: list[str] = []
-        self.asked = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="offsets", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def finish(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
 
     def wait_for_answers(self, more: int) -> None:
         """A while that is measured in answers, not in time."""
         target = self.asked + more
         wait_until(lambda: self.asked >= target, f"{more} more answers about offsets")
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                with RawConnection(self._bootstrap, timeout_seconds=5.0) as connection:
-                    while not self._stop.wait(0.005):
-                        self._ask(connection)
-            except OSError:
-                self._stop.wait(0.02)  # the broker is away
 
     def _ask(self, connection: RawConnection) -> None:
         # Taken before the question: what the broker said it has must be in its answer.
@@ -187,13 +167,3 @@ class OffsetWatch:
                 self.went_back.append(f"{row.group_id}: error {row.error_code}")
             for answer in (part for topic in row.topics for part in topic.partitions):
                 self._note((row.group_id, answer.partition_index), int(answer.error_code), answer.committed_offset)
-
-    def _note(self, place: tuple[str, int], error_code: int, offset: int) -> None:
-        self.asked += 1
-        before = self.highest.get(place, -1)
-        if error_code != 0:
-            self.went_back.append(f"{place}: error {error_code}")
-        elif offset < before:
-            self.went_back.append(f"{place}: {offset} after {before}")
-        else:
-            self.highest[place] = offset

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,17 +161,16 @@ def _judge_one(ledger: Ledger, log: list[tuple[int, bytes]], verdict: Verdict) -
             verdict.moved.append(f"{ledger.name}: {number} acked at {offset}, found at {places[number]}")
 
 
-class WatermarkWatch:
-    """Asks for the ends of partitions all the time, through every outage; they may never go back."""
+class Watch(ABC):
+    """Asks for offsets all the time, through every outage; they may never go back."""
 
-    def __init__(self, bootstrap: str, places: list[tuple[str, int]]) -> None:
+    def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._places = places
         self.highest: dict[tuple[str, int], int] = {}
         self.went_back: list[str] = []
         self.asked = 0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watermarks", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -188,6 +188,28 @@ class WatermarkWatch:
             except OSError:
                 self._stop.wait(0.02)  # the broker is away
 
+    @abstractmethod
+    def _ask(self, connection: RawConnection) -> None:
+        """One request; every answer goes to `_note`."""
+
+    def _note(self, place: tuple[str, int], error_code: int, offset: int) -> None:
+        self.asked += 1
+        before = self.highest.get(place, -1)
+        if error_code != 0:
+            self.went_back.append(f"{place}: error {error_code}")
+        elif offset < before:
+            self.went_back.append(f"{place}: {offset} after {before}")
+        else:
+            self.highest[place] = offset
+
+
+class WatermarkWatch(Watch):
+    """The ends of partitions."""
+
+    def __init__(self, bootstrap: str, places: list[tuple[str, int]]) -> None:
+        super().__init__(bootstrap)
+        self._places = places
+
     def _ask(self, connection: RawConnection) -> None:
         topics: dict[str, list[dict[str, int]]] = {}
         for topic, partition in self._places:
@@ -197,13 +219,3 @@ class WatermarkWatch:
         for topic in reply.topics:
             for answer in topic.partitions:
                 self._note((topic.name, answer.partition_index), int(answer.error_code), answer.offset)
-
-    def _note(self, place: tuple[str, int], error_code: int, offset: int) -> None:
-        self.asked += 1
-        before = self.highest.get(place, 0)
-        if error_code != 0:
-            self.went_back.append(f"{place}: error {error_code}")
-        elif offset < before:
-            self.went_back.append(f"{place}: {offset} after {before}")
-        else:
-            self.highest[place] = offset
