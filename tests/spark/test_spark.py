@@ -57,7 +57,9 @@ def test_headers_and_projection(
 
 
 def test_mistakes_are_told_in_the_words_of_the_cure(load: Callable[..., DataFrame]) -> None:
-    with pytest.raises(AnalysisException, match=r"kafka\.auto\.offset\.reset is not supported: use the option starting"):
+    with pytest.raises(
+        AnalysisException, match=r"auto\.offset\.reset is not supported: use the option startingOffsets"
+    ):
         load(subscribe="t", **{"kafka.auto.offset.reset": "earliest"})
     with pytest.raises(PySparkException, match="startingOffsets cannot be latest in a batch query"):
         load(subscribe="t", startingOffsets="latest").collect()

@@ -41,11 +41,12 @@ class ReadPlan:
     fetch: FetchSettings
     missing: Missing
     timeout_s: float
+    data_dir: str | None
 
 
 def read_plan(options: SourceOptions) -> ReadPlan:
     missing = Missing(options.fail_on_data_loss)
-    return ReadPlan(options.brokers, options.fetch, missing, options.poll_timeout_ms / 1000)
+    return ReadPlan(options.brokers, options.fetch, missing, options.poll_timeout_ms / 1000, options.data_dir)
 
 
 _idle_clusters: dict[str, Cluster] = {}
@@ -53,14 +54,29 @@ _idle_clusters: dict[str, Cluster] = {}
 
 
 def read_task(plan: ReadPlan, ranges: tuple[OffsetRange, ...], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Everything of the ranges, in batches that suit Spark."""
+    return merged(_decoded(_pieces(plan, ranges), schema))
+
+
+def _pieces(plan: ReadPlan, ranges: tuple[OffsetRange, ...]) -> Iterator[Piece]:
+    """From files as far as they go, where they can be seen; the rest from brokers."""
     # Imported here, on the executor: numba takes longer to import than all that the driver does for a small query.
     from runnel.spark.reading.fetching import Fetcher
+    from runnel.spark.reading.segments import SegmentFiles
 
+    if plan.data_dir is not None:
+        files = SegmentFiles(plan.data_dir, plan.fetch)
+        rest: list[OffsetRange] = []
+        for wanted in ranges:
+            following = yield from files.pieces(wanted)
+            rest.append(wanted._replace(start=following))
+        ranges = tuple(row for row in rest if row.size > 0)
+    if not ranges:
+        return
     key = repr(plan.brokers)
     cluster = _idle_clusters.pop(key, None) or Cluster(plan.brokers)
     try:
-        fetcher = Fetcher(cluster, plan.fetch, plan.missing, plan.timeout_s)
-        yield from merged(_decoded(fetcher.pieces(ranges), schema))
+        yield from Fetcher(cluster, plan.fetch, plan.missing, plan.timeout_s).pieces(ranges)
     except BaseException:  # also when Spark has seen enough: a reply may be on its way that nobody will read
         cluster.close()
         raise

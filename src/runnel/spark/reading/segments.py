@@ -1,0 +1,167 @@
+"""Direct reads: sealed segments straight from the broker's files, without loading the broker.
+
+In: a data directory that this executor can see, and an offset range. Out: `Piece`s from the start of the range as far
+as sealed segments go, and the offset from which the broker must be asked. The end of the range comes from the broker,
+so nothing is read that is not committed.
+
+Files may be deleted or replaced by compacted ones at any moment, without a word to us:
+- All that a range needs are opened at once, and all again if one is gone by then; what is open stays readable.
+- While the broker swaps compacted segments in (a `.swap` file is there), some names are old and some are new, and a
+  segment may seem to be missing: the broker reads for us. A listing is not atomic either, so it must come out the same
+  twice: whoever misses a segment in one has to see the `.swap`, or the new file, in the next.
+- An index may already be the new one when its log is still the old one: what it points to is checked, CRC and all.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import uuid
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from runnel.spark.decode.chunk import Chunk
+from runnel.spark.decode.kernels import ATTRIBUTES
+from runnel.spark.errors import OptionError
+from runnel.spark.kafka_options import FetchSettings
+from runnel.spark.reading.ranges import OffsetRange, Piece
+from runnel.wire.batch import HEADER_BYTES, TRANSACTIONAL_BIT, check_crc, read_header
+
+WINDOW_BYTES = 4 << 20
+OPEN_ATTEMPTS = 5
+LOG_SUFFIX, INDEX_SUFFIX, SWAP_SUFFIX = ".log", ".index", ".swap"
+_INDEX_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
+
+
+class SegmentReader(Protocol):
+    """What can yield the sealed beginning of a range: files here, objects of a tier elsewhere."""
+
+    def pieces(self, wanted: OffsetRange) -> Generator[Piece, None, int]:
+        """Pieces in offset order from `wanted.start` on; returns the offset after what was yielded."""
+        ...
+
+
+class SegmentFiles:
+    """Segments in a broker's data directory, in Kafka's format."""
+
+    def __init__(self, data_dir: str, settings: FetchSettings) -> None:
+        self._data_dir = Path(data_dir)
+        self._settings = settings
+        if not self._data_dir.is_dir():
+            raise OptionError(
+                f"option runnel.data.dir: {data_dir} is no folder on this executor; mount the broker's data directory "
+                "there, or leave the option out to read from the broker"
+            )
+
+    def pieces(self, wanted: OffsetRange) -> Generator[Piece, None, int]:
+        folder = self._data_dir / f"{wanted.target.topic}-{wanted.target.partition}"
+        position = wanted.start
+        with ExitStack() as stack:
+            for segment in self._open(folder, wanted, stack):
+                for chunk in segment.chunks(position, self._settings.check_crc):
+                    if self._needs_broker(chunk):
+                        return position
+                    yield Piece(wanted.target, chunk, position, wanted.until, None)
+                    position = max(position, chunk.next_offset)
+                    if position >= wanted.until:
+                        return position
+        return position
+
+    def _needs_broker(self, chunk: Chunk) -> bool:
+        """Which transactions were aborted is the broker's to say."""
+        return bool(self._settings.isolation and (chunk.batches[:, ATTRIBUTES] & TRANSACTIONAL_BIT).any())
+
+    def _open(self, folder: Path, wanted: OffsetRange, stack: ExitStack) -> list[Segment]:
+        """The sealed segments of the range, all of them open; none where they are not to be had."""
+        for _ in range(OPEN_ATTEMPTS):
+            try:
+                if _topic_id(folder) != wanted.topic_id:
+                    return []
+                before, after = os.listdir(folder), os.listdir(folder)
+                if any(name.endswith(SWAP_SUFFIX) for name in (*before, *after)):
+                    return []
+                bases = _sealed(after, wanted)
+                if bases == _sealed(before, wanted):
+                    return [stack.enter_context(Segment(folder, base)) for base in bases]
+            except FileNotFoundError:
+                stack.close()
+        return []
+
+
+class Segment:
+    """One open segment file. Read, not mapped: a file that is cut short under a mapping kills its reader."""
+
+    def __init__(self, folder: Path, base_offset: int) -> None:
+        self._base_offset = base_offset
+        name = f"{base_offset:020d}"
+        self._descriptor = os.open(folder / (name + LOG_SUFFIX), os.O_RDONLY)
+        try:
+            entries = (folder / (name + INDEX_SUFFIX)).read_bytes()
+        except FileNotFoundError:
+            entries = b""
+        self._index = np.frombuffer(entries[: len(entries) - len(entries) % _INDEX_ENTRY.itemsize], _INDEX_ENTRY)
+
+    def __enter__(self) -> Segment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def chunks(self, first_offset: int, check_crc: bool) -> Iterator[Chunk]:
+        """Whole batches from the one that holds `first_offset`, or a little before it, to the end of the file."""
+        size = os.fstat(self._descriptor).st_size
+        at, window = self._position_before(first_offset), WINDOW_BYTES
+        buffer = np.empty(window, np.uint8)
+        while at < size:
+            if len(buffer) < window:
+                buffer = np.empty(window, np.uint8)
+            count = os.preadv(self._descriptor, [buffer.data], at)
+            chunk = Chunk(buffer[:count], check_crc=check_crc)
+            if chunk.end:
+                yield chunk
+                at += chunk.end
+            elif count < window:
+                return  # what is left is no whole batch: the broker will say what is wrong with it
+            else:
+                window *= 2
+
+    def _position_before(self, offset: int) -> int:
+        """By the sparse index, whose entries are (last offset of a batch, position of that batch)."""
+        relative = offset - self._base_offset
+        entries = self._index[: int(np.searchsorted(self._index["offset"], relative, side="left"))]
+        if not len(entries):
+            return 0
+        position = int(entries["position"][-1])
+        return position if self._is_batch(position, self._base_offset + int(entries["offset"][-1])) else 0
+
+    def _is_batch(self, position: int, last_offset: int) -> bool:
+        """Whether a batch that ends with this offset really lies there."""
+        prefix = os.pread(self._descriptor, HEADER_BYTES, position) if position >= 0 else b""
+        if len(prefix) < HEADER_BYTES:
+            return False
+        header = read_header(prefix)
+        batch = os.pread(self._descriptor, max(header.size_bytes, HEADER_BYTES), position)
+        return header.last_offset == last_offset and check_crc(batch, 0, header)
+
+
+def _sealed(names: Iterable[str], wanted: OffsetRange) -> list[int]:
+    """Base offsets of the segments of the range, without the newest, to which the broker still appends.
+
+    None where the range begins before the oldest segment: what became of those records is the broker's to say.
+    """
+    logs = [name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)]
+    bases = sorted(int(name) for name in logs if name.isdecimal())
+    if not bases or wanted.start < bases[0]:
+        return []
+    first = max(index for index, base in enumerate(bases) if base <= wanted.start)
+    return [base for base in bases[first:-1] if base < wanted.until]
+
+
+def _topic_id(folder: Path) -> uuid.UUID:
+    text = (folder / "partition.metadata").read_text()
+    encoded = text.partition("topic_id: ")[2].strip()
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(encoded + "=="))
