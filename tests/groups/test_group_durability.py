@@ -41,7 +41,15 @@ def log_of(group: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("group", "partition"), [("g", 3), ("", 0), ("console-consumer-12345", 6), ("müller-\U0001f600", 14)]
+    ("group", "partition"),
+    [
+        ("g", 3),
+        ("", 0),
+        ("console-consumer-12345", 6),
+        ("müller-\U0001f600", 14),
+        ("hello-world", 31),  # its hash code is negative
+        ("polygenelubricants", 0),  # and this one's is the least int, which has no positive
+    ],
 )
 def test_groups_live_where_kafkas_tools_look_for_them(group: str, partition: int) -> None:
     assert partition_of(group, 50) == partition

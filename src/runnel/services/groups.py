@@ -48,12 +48,12 @@ TIMER_SLACK_MS = 1
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Java's String.hashCode over UTF-16, as every Kafka broker and tool computes it."""
+    """Java's String.hashCode over UTF-16 without its sign, as every Kafka broker and tool computes it."""
     code = 0
     units = group_id.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(units), 2):
         code = (31 * code + (units[index] << 8) + units[index + 1]) & 0xFFFF_FFFF
-    return (code & 0x7FFF_FFFF) % partitions
+    return min(code, (1 << 32) - code) % (1 << 31) % partitions  # Kafka's Utils.abs: the least int becomes 0
 
 
 class SteadyClock:
