@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from runnel.core.metadata import NewTopic
+from runnel.core.metadata import ClusterImage, NewTopic
 from runnel.services.node import Node
+from runnel.services.partition import Partition
+from runnel.services.partitions import now_ms
 from runnel.storage.files import MemoryFiles
 from runnel.storage.log import Log
+from runnel.testing.faults import VolatileFiles
+from runnel.wire.batch import encode_batch
 from runnel.wire.errors import ErrorCode, Refusal
 
 
@@ -58,6 +63,54 @@ def test_a_deleted_topic_is_gone_with_its_folder_and_a_new_one_is_empty() -> Non
         await node.stop()
 
     asyncio.run(scenario())
+
+
+async def put(node: Node, partition: Partition, count: int) -> None:
+    for _ in range(count):
+        done = node.produce.append(
+            partition, memoryview(encode_batch([(now_ms(), b"k", b"v", ())])), -1, True, now_ms()
+        )
+        assert done.durable is not None
+        await done.durable
+
+
+@pytest.mark.parametrize("is_deleted_before_a_crash", [False, True])
+def test_a_topic_made_again_starts_where_it_started_and_not_where_the_old_one_did(
+    is_deleted_before_a_crash: bool,
+) -> None:
+    """The checkpoints know partitions by name: an old log start must not take the records of the new log."""
+
+    async def scenario() -> None:
+        files = VolatileFiles()
+        node = await node_with("t", 1, files)
+        await put(node, await node.partitions.open("t", 0), 10)
+        assert await node.partitions.trim("t", 0, 8) == 8
+        if is_deleted_before_a_crash:
+            node.partitions.follow = follow_nothing  # type: ignore[method-assign]
+        await node.topics.delete(["t"])
+        if is_deleted_before_a_crash:
+            files = await crash(node, files)
+            node = await Node.start(None, {}, 64, files)
+        await node.topics.create([NewTopic("t", 1)], False)
+        await put(node, await node.partitions.open("t", 0), 3)
+        files = await crash(node, files)
+        node = await Node.start(None, {}, 64, files)
+        log = (await node.partitions.open("t", 0)).log
+        assert (log.log_start_offset, log.end_offset) == (0, 3)
+        await node.stop()
+
+    asyncio.run(scenario())
+
+
+async def follow_nothing(before: ClusterImage, image: ClusterImage, configs_changed: bool) -> None:
+    """The broker dies between the record that deletes a topic and the renaming of its folders."""
+
+
+async def crash(node: Node, files: VolatileFiles) -> VolatileFiles:
+    """What the disk holds at this moment; the broker itself is put away."""
+    left = files.power_loss(Random(1))
+    await node.stop()
+    return left
 
 
 def test_a_config_change_reaches_an_open_partition() -> None:

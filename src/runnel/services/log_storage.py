@@ -11,7 +11,7 @@ import shutil
 import sys
 import threading
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from runnel.storage.compaction.runners import ProcessRunner, Runner, ThreadRunner
@@ -26,6 +26,7 @@ log = logging.getLogger("runnel.storage")
 
 MEMORY_PATH = Path("/memory")
 STRAY_SUFFIX = "-stray"
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, CLEANED)
 Key = tuple[str, int]
 
 
@@ -49,9 +50,7 @@ class LogStorage:
             is_new = self._directory.identity() is None
             identity = self._directory.claim(cluster_id, node_id, uuid.uuid4())
             self.was_clean = self._directory.take_clean_marker() or is_new
-            self._recovery_points = self._directory.read_checkpoint(RECOVERY_POINTS)
-            self._log_starts = self._directory.read_checkpoint(LOG_STARTS)
-            self._cleaned = self._directory.read_checkpoint(CLEANED)
+            self._offsets = {name: self._directory.read_checkpoint(name) for name in CHECKPOINTS}
         except BaseException:
             self._directory.unlock()
             raise
@@ -68,8 +67,8 @@ class LogStorage:
         except TopicIdMismatch as error:
             # A topic was deleted and made again, and the broker died before the old folder was renamed.
             log.warning("%s; the folder is set aside", error)
+            self.forget([(topic, index)])
             self._set_stray_aside(self._directory.partition_path(topic, index))
-            self.forget((topic, index))
             return self._open_log(topic, index, topic_id, config, now_ms)
 
     def _open_log(self, topic: str, index: int, topic_id: uuid.UUID, config: LogConfig, now_ms: int) -> Log:
@@ -81,9 +80,9 @@ class LogStorage:
             handles=self._handles,
             clean=self.was_clean,
             now_ms=now_ms,
-            log_start_offset=self._log_starts.get((topic, index)),
-            recovery_point=self._recovery_points.get((topic, index)),
-            cleaned_offset=self._cleaned.get((topic, index)),
+            log_start_offset=self._offsets[LOG_STARTS].get((topic, index)),
+            recovery_point=self._offsets[RECOVERY_POINTS].get((topic, index)),
+            cleaned_offset=self._offsets[CLEANED].get((topic, index)),
         )
 
     def write_checkpoints(
@@ -91,17 +90,15 @@ class LogStorage:
     ) -> None:
         """Note the offsets of the open logs; those of logs that were never opened stay as they were."""
         with self._offsets_lock:
-            cleaned_before = dict(self._cleaned)
-            self._cleaned.update(cleaned)
-            cleaned_now = dict(self._cleaned)
-            self._recovery_points.update(flushed)
-            self._log_starts.update(starts)
-            points = dict(self._recovery_points)
-            firsts = {key: offset for key, offset in self._log_starts.items() if offset > 0}
-        self._directory.write_checkpoint(RECOVERY_POINTS, points)
-        self._directory.write_checkpoint(LOG_STARTS, firsts)
-        if cleaned_now != cleaned_before:
-            self._directory.write_checkpoint(CLEANED, cleaned_now)
+            self._write(RECOVERY_POINTS, {**self._offsets[RECOVERY_POINTS], **flushed})
+            firsts = {**self._offsets[LOG_STARTS], **starts}
+            self._write(LOG_STARTS, {key: offset for key, offset in firsts.items() if offset > 0})
+            self._write(CLEANED, {**self._offsets[CLEANED], **cleaned})
+
+    def _write(self, name: str, offsets: dict[Key, int]) -> None:
+        if offsets != self._offsets[name]:
+            self._directory.write_checkpoint(name, offsets)
+            self._offsets[name] = offsets
 
     def compaction_runner(self) -> Runner:
         """Who does the work of compaction: real files can be reached from another process."""
@@ -109,18 +106,20 @@ class LogStorage:
             return ProcessRunner()
         return ThreadRunner(self._files)
 
-    def forget(self, key: Key) -> None:
-        """A later partition of this name starts afresh."""
+    def forget(self, keys: Iterable[Key]) -> None:
+        """A later partition of such a name starts afresh. On disk on return: with the start of the old log, a crash
+        would take the records of the new one."""
+        gone = set(keys)
         with self._offsets_lock:
-            self._recovery_points.pop(key, None)
-            self._log_starts.pop(key, None)
-            self._cleaned.pop(key, None)
+            for name, offsets in self._offsets.items():
+                if any(key in offsets for key in gone):
+                    self._write(name, {key: offset for key, offset in offsets.items() if key not in gone})
 
     # --- deletion ---------------------------------------------------------------------------------------------
 
     def set_aside(self, topic: str, index: int) -> Path | None:
         """Rename a deleted partition's folder out of the way; None where there never was one."""
-        self.forget((topic, index))
+        self.forget([(topic, index)])
         return self._directory.mark_deleted(topic, index, uuid.uuid4())
 
     def sync(self) -> None:
@@ -135,6 +134,8 @@ class LogStorage:
 
     def set_strays_aside(self, topics: Collection[str]) -> None:
         """Folders of topics that the metadata does not know are kept, under another name: never a deleted topic."""
+        known = {key for offsets in self._offsets.values() for key in offsets}
+        self.forget(key for key in known if key[0] not in topics)
         for folder in self._directory.partitions():
             if folder.topic not in topics:
                 self._set_stray_aside(folder.path)

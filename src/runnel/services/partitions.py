@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -192,6 +193,8 @@ class Partitions:
         removal.add_done_callback(self._removals.discard)
 
     def _set_all_aside(self, doomed: list[tuple[Key, Partition | None]]) -> list[Path]:
+        with suppress(OSError):  # then each is tried alone, and told of
+            self._storage.forget(key for key, _ in doomed)
         paths = [self._set_aside(key, partition) for key, partition in doomed]
         self._storage.sync()
         return [path for path in paths if path is not None]
