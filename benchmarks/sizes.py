@@ -28,6 +28,7 @@ class Sizes:
     group_members: tuple[int, ...]
     commit_connections: int
     commit_s: float
+    compaction_records: int  # in each dirty partition
 
     def records(self, size_bytes: int, *, synced: bool) -> int:
         if synced:
@@ -55,6 +56,7 @@ FULL = Sizes(
     group_members=(1, 10, 100),
     commit_connections=50,
     commit_s=3,
+    compaction_records=1_000_000,
 )
 
 QUICK = Sizes(
@@ -77,4 +79,5 @@ QUICK = Sizes(
     group_members=(1, 10),
     commit_connections=10,
     commit_s=0.5,
+    compaction_records=50_000,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.workloads.compaction import Compaction
 from benchmarks.workloads.connections import IdleConnections
 from benchmarks.workloads.groups import Commits, JoinToRecord
 from benchmarks.workloads.kinds import Workload
@@ -21,6 +22,7 @@ WORKLOADS: tuple[Workload, ...] = (
     ManyPartitions(),
     JoinToRecord(),
     Commits(),
+    Compaction(),
 )
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from runnel.core.metadata import ClusterImage
 from runnel.services.configs import ConfigService
+from runnel.services.flusher import Flusher
 from runnel.services.log_storage import Key
 from runnel.services.partition import Partition
 from runnel.services.partitions import Partitions, now_ms
@@ -47,9 +48,10 @@ class UnderWay(NamedTuple):
 
 
 class Cleaner:
-    def __init__(self, partitions: Partitions, configs: ConfigService, runner: Runner) -> None:
+    def __init__(self, partitions: Partitions, configs: ConfigService, flusher: Flusher, runner: Runner) -> None:
         self._partitions = partitions
         self._configs = configs
+        self._flusher = flusher
         self._runner = runner
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="runnel-cleaner")
         self._task: asyncio.Task[None] | None = None
@@ -137,6 +139,8 @@ class Cleaner:
             return None
         try:
             partition.log.roll_if_due(now)
+            if partition.log.sealed_unsynced:  # what is not on disk cannot be cleaned: next time it is
+                self._flusher.sync_soon(partition)
             dirt = dirt_of(partition.log, partition.high_watermark, now)
         except (Refusal, StorageError, OSError) as error:
             log.error("%s-%d cannot be looked at for compaction: %s", *_key(partition), error)

@@ -65,7 +65,7 @@ class Node:
         self.topics = TopicService(self._controller)
         self.producer_ids = ProducerIds(self._controller, self.node_id)
         self.groups = GroupService(self._controller, self.partitions, configs, flusher)
-        self.cleaner = Cleaner(self.partitions, configs, storage.compaction_runner())
+        self.cleaner = Cleaner(self.partitions, configs, flusher, storage.compaction_runner())
         self._housekeeping = Housekeeping(self.partitions, configs, flusher)
 
     @classmethod
