@@ -17,12 +17,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runnel.spark.formats.avro_values import from_avro
+    from runnel.spark.formats.json_values import from_json, infer_json_schema
+    from runnel.spark.formats.protobuf_values import from_protobuf
     from runnel.spark.spark_session import session
 
-__all__ = ["session"]
+__all__ = ["from_avro", "from_json", "from_protobuf", "infer_json_schema", "session"]
 
 # Name -> module. Imported on demand: an executor that decodes batches must not pay for what the driver uses.
-_EXPORTS = {"session": "runnel.spark.spark_session"}
+_EXPORTS = {
+    "from_avro": "runnel.spark.formats.avro_values",
+    "from_json": "runnel.spark.formats.json_values",
+    "from_protobuf": "runnel.spark.formats.protobuf_values",
+    "infer_json_schema": "runnel.spark.formats.json_values",
+    "session": "runnel.spark.spark_session",
+}
 
 
 def __getattr__(name: str) -> Any:

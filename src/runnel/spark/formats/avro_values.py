@@ -1,0 +1,196 @@
+"""Avro to columns, by fastavro: records without a container, with or without a schema registry's prefix of 5 bytes.
+
+In: a binary column and the schema that rows are to have; for framed values, the schemas of writers by their number.
+Out: `struct<data, error>`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from runnel.spark.errors import OptionError
+from runnel.spark.formats.outcome import python_column, unframed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+AvroSchema: TypeAlias = str | dict[str, Any] | list[Any]
+
+PRIMITIVES: dict[str, DataType] = {
+    "null": StringType(),
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bytes": BinaryType(),
+    "string": StringType(),
+    "enum": StringType(),
+    "fixed": BinaryType(),
+}
+LOGICAL: dict[str, DataType] = {
+    "date": DateType(),
+    "timestamp-millis": TimestampType(),
+    "timestamp-micros": TimestampType(),
+    "local-timestamp-millis": TimestampNTZType(),
+    "local-timestamp-micros": TimestampNTZType(),
+    "uuid": StringType(),
+}
+
+
+def from_avro(
+    column: str | Column,
+    schema: AvroSchema,
+    *,
+    framed: bool = False,
+    writers: Mapping[int, AvroSchema] | None = None,
+) -> Column:
+    """`schema` is what rows are to have, as a dict or as JSON.
+
+    With `framed`, values begin with a registry's prefix. `writers` then gives the schemas by their number, and each
+    value is read by the schema that wrote it; without `writers`, all were written with `schema`.
+    """
+    wanted = _loaded(schema)
+    by_number = {number: _loaded(writer) for number, writer in (writers or {}).items()}
+    decode = AvroDecoder(wanted, framed, by_number)
+    return python_column(column, spark_type(wanted), decode)
+
+
+class AvroDecoder:
+    """Picklable: the parsed schemas are made where the values are."""
+
+    def __init__(self, schema: AvroSchema, framed: bool, writers: Mapping[int, AvroSchema]) -> None:
+        self._schema = schema
+        self._framed = framed
+        self._writers = dict(writers)
+        self._parsed: dict[int | None, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parsed": {}}
+
+    def __call__(self, value: bytes) -> Any:
+        import fastavro
+
+        number: int | None = None
+        if self._framed:
+            number, value = unframed(value)
+        source = io.BytesIO(value)
+        if self._writers and number is not None:
+            found = fastavro.schemaless_reader(source, self._writer(number), self._reader())
+        else:
+            found = fastavro.schemaless_reader(source, self._reader())
+        left = len(value) - source.tell()
+        if left:
+            raise ValueError(f"{left} bytes are left after the record: it was written with another schema")
+        return _plain(found)
+
+    def _reader(self) -> Any:
+        return self._parse(None, self._schema)
+
+    def _writer(self, number: int) -> Any:
+        if number not in self._writers:
+            raise ValueError(f"its schema {number} is not among those given ({', '.join(map(str, self._writers))})")
+        return self._parse(number, self._writers[number])
+
+    def _parse(self, number: int | None, schema: AvroSchema) -> Any:
+        import fastavro
+
+        if number not in self._parsed:
+            self._parsed[number] = fastavro.parse_schema(schema)
+        return self._parsed[number]
+
+
+def _plain(value: Any) -> Any:
+    """As Arrow takes it: UUIDs are text."""
+    import uuid
+
+    if isinstance(value, dict):
+        return {name: _plain(field) for name, field in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, uuid.UUID) else value
+
+
+def _loaded(schema: AvroSchema) -> AvroSchema:
+    if not isinstance(schema, str):
+        return schema
+    try:
+        loaded: AvroSchema = json.loads(schema)
+    except ValueError as error:
+        raise OptionError(f"the Avro schema is no JSON: {error}") from error
+    return loaded
+
+
+def spark_type(schema: Any) -> DataType:
+    """The Spark type that an Avro schema's values have."""
+    import fastavro
+
+    try:
+        parsed = fastavro.parse_schema(schema)  # which writes names out in full
+    except Exception as error:
+        raise OptionError(f"not an Avro schema: {error}") from error
+    return _type(parsed, {}, ())
+
+
+def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
+    if isinstance(schema, list):
+        return _union(schema, named, inside)
+    if isinstance(schema, str):
+        if schema in PRIMITIVES:
+            return PRIMITIVES[schema]
+        if schema in inside:
+            raise OptionError(f"Avro record {schema} contains itself: Spark has no such type")
+        return _type(named[schema], named, inside)
+    kind = schema["type"]
+    if "name" in schema:
+        named[schema["name"]] = schema
+    if "logicalType" in schema:
+        return _logical(schema, named, inside)
+    if kind == "record":
+        within = (*inside, schema["name"])
+        return StructType(
+            [StructField(field["name"], _type(field["type"], named, within)) for field in schema["fields"]]
+        )
+    if kind == "array":
+        return ArrayType(_type(schema["items"], named, inside))
+    if kind == "map":
+        return MapType(StringType(), _type(schema["values"], named, inside))
+    return _type(kind, named, inside)
+
+
+def _union(branches: list[Any], named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
+    others = [branch for branch in branches if branch != "null"]
+    if len(others) != 1:
+        raise OptionError(
+            f"an Avro union of {len(others)} types besides null has no Spark type: {json.dumps(branches)}"
+        )
+    return _type(others[0], named, inside)
+
+
+def _logical(schema: Mapping[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
+    if schema["logicalType"] == "decimal":
+        return DecimalType(schema["precision"], schema.get("scale", 0))
+    plain = {name: value for name, value in schema.items() if name != "logicalType"}
+    return LOGICAL.get(schema["logicalType"]) or _type(plain, named, inside)

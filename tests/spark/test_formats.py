@@ -1,0 +1,279 @@
+"""Values to columns: what each decoder makes of good values and of bad ones, and all of them inside Spark."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2, timestamp_pb2, wrappers_pb2
+from pyspark.sql.types import IntegerType, StructType
+
+from runnel.spark import from_avro, from_json, from_protobuf, infer_json_schema
+from runnel.spark.errors import OptionError
+from runnel.spark.formats.avro_values import AvroDecoder, spark_type
+from runnel.spark.formats.outcome import outcomes
+from runnel.spark.formats.protobuf_values import ProtobufDecoder, _struct
+from spark.records import Sent, produce
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "lines", "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": [
+            {"name": "sku", "type": "string"}, {"name": "count", "type": "int"}]}}},
+        {"name": "tags", "type": {"type": "map", "values": "boolean"}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "uid", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "first", "type": ["null", "shop.Line"], "default": None},
+    ],
+}  # fmt: skip
+ORDER: dict[str, Any] = {
+    "id": 7,
+    "note": None,
+    "lines": [{"sku": "a", "count": 2}],
+    "tags": {"gift": True},
+    "state": "PAID",
+    "at": datetime(2026, 1, 2, 3, 4, 5, 678000, UTC),
+    "day": date(2026, 1, 2),
+    "price": Decimal("12.50"),
+    "uid": "6b0e33ce-26fc-4f5c-9c2c-5a8a3bc1f0d2",
+    "first": {"sku": "b", "count": 1},
+}
+
+
+def avro(record: dict[str, Any], schema: Any = AVRO) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), record)
+    return out.getvalue()
+
+
+def framed(number: int, content: bytes) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + content
+
+
+def test_avro_types_and_values() -> None:
+    assert spark_type(AVRO).simpleString() == (
+        "struct<id:bigint,note:string,lines:array<struct<sku:string,count:int>>,tags:map<string,boolean>,state:string,"
+        "at:timestamp,day:date,price:decimal(9,2),uid:string,first:struct<sku:string,count:int>>"
+    )
+    decode = pickle.loads(pickle.dumps(AvroDecoder(AVRO, False, {})))
+    assert decode(avro(ORDER)) == ORDER
+    (row,) = outcomes(pa.array([avro(ORDER)]), spark_type(AVRO), decode).to_pylist()
+    assert row == {"data": {**ORDER, "tags": [("gift", True)]}, "error": None}
+
+
+def test_avro_of_a_registry_is_read_by_the_schema_that_wrote_it() -> None:
+    older = {"type": "record", "name": "E", "fields": [{"name": "id", "type": "int"}]}
+    newer = {"type": "record", "name": "E", "fields": [*older["fields"], {"name": "x", "type": "int", "default": 9}]}
+    decode = AvroDecoder(newer, True, {1: older, 2: newer})
+    assert decode(framed(1, avro({"id": 5}, older))) == {"id": 5, "x": 9}
+    assert decode(framed(2, avro({"id": 5, "x": 1}, newer))) == {"id": 5, "x": 1}
+    assert AvroDecoder(newer, True, {})(framed(77, avro({"id": 5, "x": 1}, newer))) == {"id": 5, "x": 1}
+    with pytest.raises(ValueError, match=r"its schema 3 is not among those given \(1, 2\)"):
+        decode(framed(3, b""))
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        (b"\0\0", "2 bytes long, shorter than the registry's prefix"),
+        (b"{}{}{}", "does not begin with the registry's prefix"),
+        (framed(1, b""), "EOFError"),
+        (framed(1, b"\x02\x04junk"), "bytes are left after the record"),
+    ],
+)
+def test_bad_avro_is_the_rows_error(value: bytes, complaint: str) -> None:
+    schema = {"type": "record", "name": "E", "fields": [{"name": "id", "type": "int"}]}
+    values = pa.array([value, None, framed(1, avro({"id": 5}, schema))])
+    bad, tombstone, good = outcomes(values, spark_type(schema), AvroDecoder(schema, True, {})).to_pylist()
+    assert bad["data"] is None
+    assert complaint in bad["error"]
+    assert tombstone == {"data": None, "error": None}
+    assert good == {"data": {"id": 5}, "error": None}
+
+
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [
+        ("{", "is no JSON"),
+        ({"type": "recrod"}, "not an Avro schema"),
+        (["int", "string"], "union of 2 types"),
+        (
+            {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["null", "T"]}]},
+            "record T contains itself",
+        ),
+    ],
+)
+def test_avro_schemas_that_have_no_columns(schema: Any, complaint: str) -> None:
+    with pytest.raises(OptionError, match=complaint):
+        from_avro("value", schema)
+
+
+def test_a_value_that_does_not_fit_its_column_spoils_no_other() -> None:
+    rows = outcomes(pa.array([b"1", b"99999999999", b"2"]), IntegerType(), int).to_pylist()
+    assert [row["data"] for row in rows] == [1, None, 2]
+    assert rows[1]["error"]
+
+
+# Protobuf -------------------------------------------------------------------------------------------------------
+
+FIELD = descriptor_pb2.FieldDescriptorProto
+
+
+def proto_file() -> bytes:
+    """What protoc makes of a message with one field of every kind."""
+    file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    file.dependency.append("google/protobuf/wrappers.proto")
+    state = file.enum_type.add(name="State")
+    state.value.add(name="NEW", number=0)
+    state.value.add(name="PAID", number=1)
+    line = file.message_type.add(name="Line")
+    line.field.add(name="sku", number=1, type=FIELD.TYPE_STRING, label=FIELD.LABEL_OPTIONAL)
+    order = file.message_type.add(name="Order")
+    entry = order.nested_type.add(name="TagsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=FIELD.TYPE_STRING, label=FIELD.LABEL_OPTIONAL)
+    entry.field.add(name="value", number=2, type=FIELD.TYPE_INT32, label=FIELD.LABEL_OPTIONAL)
+    single, repeated = FIELD.LABEL_OPTIONAL, FIELD.LABEL_REPEATED
+    fields = [
+        ("id", FIELD.TYPE_INT64, single, ""),
+        ("big", FIELD.TYPE_UINT64, single, ""),
+        ("raw", FIELD.TYPE_BYTES, single, ""),
+        ("lines", FIELD.TYPE_MESSAGE, repeated, ".shop.Line"),
+        ("tags", FIELD.TYPE_MESSAGE, repeated, ".shop.Order.TagsEntry"),
+        ("state", FIELD.TYPE_ENUM, single, ".shop.State"),
+        ("at", FIELD.TYPE_MESSAGE, single, ".google.protobuf.Timestamp"),
+        ("maybe", FIELD.TYPE_MESSAGE, single, ".google.protobuf.Int32Value"),
+        ("first", FIELD.TYPE_MESSAGE, single, ".shop.Line"),
+    ]
+    for number, (name, kind, label, type_name) in enumerate(fields, 1):
+        order.field.add(name=name, number=number, type=kind, label=label, type_name=type_name or None)
+    imports = [describe(name) for name in ("google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto")]
+    content: bytes = descriptor_pb2.FileDescriptorSet(file=[*imports, file]).SerializeToString()
+    return content
+
+
+def describe(name: str) -> Any:
+    assert timestamp_pb2.DESCRIPTOR.name != wrappers_pb2.DESCRIPTOR.name, "imported, so that the pool knows them"
+    found = descriptor_pb2.FileDescriptorProto()
+    descriptor_pool.Default().FindFileByName(name).CopyToProto(found)
+    return found
+
+
+def proto_order(decoder: ProtobufDecoder) -> bytes:
+    order = decoder.message_class()(id=7, big=2**64 - 1, raw=b"\xff", state=1, tags={"a": 1})
+    order.lines.add(sku="x")
+    order.at.FromJsonString("2026-01-02T03:04:05.678Z")
+    content: bytes = order.SerializeToString()
+    return content
+
+
+PROTO_ROW: dict[str, Any] = {
+    "id": 7,
+    "big": Decimal(2**64 - 1),
+    "raw": b"\xff",
+    "lines": [{"sku": "x"}],
+    "tags": [("a", 1)],
+    "state": "PAID",
+    "at": datetime(2026, 1, 2, 3, 4, 5, 678000, UTC),
+    "maybe": None,
+    "first": None,
+}
+
+
+def test_protobuf_types_and_values() -> None:
+    decoder: ProtobufDecoder = pickle.loads(pickle.dumps(ProtobufDecoder("shop.Order", proto_file(), False)))
+    kind = _struct(decoder.message_class().DESCRIPTOR, ())
+    assert kind.simpleString() == (
+        "struct<id:bigint,big:decimal(20,0),raw:binary,lines:array<struct<sku:string>>,tags:map<string,int>,"
+        "state:string,at:timestamp,maybe:int,first:struct<sku:string>>"
+    )
+    rows = outcomes(pa.array([proto_order(decoder), b"\xff\xff", None]), kind, decoder).to_pylist()
+    assert rows[0] == {"data": PROTO_ROW, "error": None}
+    assert rows[1]["data"] is None
+    assert "DecodeError" in rows[1]["error"]
+    assert rows[2] == {"data": None, "error": None}
+
+
+@pytest.mark.parametrize("path", [b"\0", b"\x02\x04", b"\x04\x00\x02"])
+def test_protobuf_of_a_registry(path: bytes) -> None:
+    plain, decoder = (ProtobufDecoder("shop.Order", proto_file(), framed) for framed in (False, True))
+    assert decoder(framed(3, path + proto_order(plain))) == PROTO_ROW
+
+
+def test_messages_that_cannot_be_found_or_have_no_columns() -> None:
+    with pytest.raises(OptionError, match=r"a descriptor_set is needed to find message 'shop\.Order'"):
+        from_protobuf("value", "shop.Order")
+    with pytest.raises(OptionError, match=r"has no message 'shop\.Nothing'"):
+        from_protobuf("value", "shop.Nothing", descriptor_set=proto_file())
+    with pytest.raises(OptionError, match=r"google\.protobuf\.Struct contains itself"):
+        from_protobuf("value", struct_pb2.Struct)
+
+
+# Inside Spark ---------------------------------------------------------------------------------------------------
+
+
+def decoded(frame: DataFrame, column: Any) -> list[tuple[Any, Any]]:
+    rows = frame.select("offset", column.alias("decoded")).orderBy("offset").collect()
+    return [(row.decoded.data and row.decoded.data.asDict(recursive=True), row.decoded.error) for row in rows]
+
+
+@pytest.fixture
+def frame_of(
+    bootstrap: str, new_topic: Callable[..., str], load: Callable[..., DataFrame]
+) -> Callable[[list[bytes | None]], DataFrame]:
+    def make(values: list[bytes | None]) -> DataFrame:
+        topic = new_topic()
+        produce(bootstrap, topic, [Sent(value, b"k") for value in values])
+        return load(subscribe=topic)
+
+    return make
+
+
+def test_json_inside_spark(frame_of: Callable[..., DataFrame]) -> None:
+    good = json.dumps({"id": 1, "total": 2.5, "more": {"a": [1]}}).encode()
+    frame = frame_of([good, b'{"id": "x"}', b"no json", None, b'{"id": 2}', b""])
+    rows = decoded(frame, from_json("value", "id long, total double"))
+    assert rows[0] == ({"id": 1, "total": 2.5}, None)
+    assert rows[4] == ({"id": 2, "total": None}, None)
+    assert rows[3] == (None, None)
+    for bad in (1, 2, 5):
+        assert rows[bad] == (None, "not JSON of the schema struct<id:bigint,total:double>")
+    inferred = infer_json_schema(frame)
+    assert inferred == StructType.fromDDL("id string, more struct<a: array<bigint>>, total double")
+    with pytest.raises(OptionError, match="none of the first 1000 rows of column 'key' is a JSON object"):
+        infer_json_schema(frame, "key")
+
+
+def test_avro_and_protobuf_inside_spark(frame_of: Callable[..., DataFrame], spark: SparkSession) -> None:
+    proto = ProtobufDecoder("shop.Order", proto_file(), False)
+    frame = frame_of([framed(1, avro(ORDER)), proto_order(proto), None])
+    rows = decoded(frame, from_avro("value", json.dumps(AVRO), framed=True))
+    assert rows[0][0] is not None
+    assert (rows[0][0]["id"], rows[0][0]["price"], rows[0][0]["tags"]) == (7, Decimal("12.50"), {"gift": True})
+    assert rows[0][0]["at"] == ORDER["at"].astimezone().replace(tzinfo=None)
+    assert rows[1][0] is None
+    assert "registry's prefix" in str(rows[1][1])
+    assert rows[2] == (None, None)
+    rows = decoded(frame, from_protobuf("value", "shop.Order", descriptor_set=proto_file()))
+    assert rows[1][0] is not None
+    assert (rows[1][0]["big"], rows[1][0]["tags"], rows[1][0]["state"]) == (Decimal(2**64 - 1), {"a": 1}, "PAID")
+    assert rows[2] == (None, None)
