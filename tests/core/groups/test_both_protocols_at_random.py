@@ -38,6 +38,7 @@ class SlowConsumer(Consumer):
     def __init__(self, cluster: Cluster, member_id: str, **options: Any) -> None:
         super().__init__(cluster, member_id, **options)
         self.heard_ms = cluster.now_ms
+        self.lost_an_answer = False
 
     def _take(self, reply: HeartbeatReply) -> None:
         owned = self.owned
@@ -52,11 +53,23 @@ class SlowConsumer(Consumer):
     def step(self, *, says_what_it_has: bool = True) -> None:
         if self.epoch == 0:
             self.join()
+        elif self.lost_an_answer:
+            self.say_everything()
         elif says_what_it_has:
             self.beat()
         else:
             reply = self.cluster.beat(self.member_id, self.epoch, instance_id=self.instance_id)
             self._take(reply)
+
+    def say_everything(self) -> None:
+        """As a client does after an error, whatever it is about to take."""
+        self.lost_an_answer = False
+        self.beat(topics=self.options["topics"], rebalance_timeout_ms=30_000)
+
+    def lose_an_answer(self) -> None:
+        if self.epoch:
+            self.cluster.beat(self.member_id, self.epoch, owned=self.owned, instance_id=self.instance_id)
+            self.lost_an_answer = True
 
     def expire(self) -> None:
         if self.cluster.now_ms - self.heard_ms >= CONSUMER_SILENCE_MS:
@@ -140,6 +153,12 @@ class BothProtocolsAtRandom(RuleBasedStateMachine):
         client = self.clients[slot]
         if isinstance(client, SlowConsumer):
             client.step(says_what_it_has=False)
+
+    @rule(slot=SLOTS, loses=st.booleans())
+    def say_everything(self, slot: int, loses: bool) -> None:
+        client = self.clients[slot]
+        if isinstance(client, SlowConsumer) and client.epoch:
+            client.lose_an_answer() if loses else client.say_everything()
 
     @rule(slot=SLOTS)
     def apply(self, slot: int) -> None:

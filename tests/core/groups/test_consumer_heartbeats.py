@@ -188,6 +188,41 @@ def test_a_late_request_does_not_pass_for_a_revocation(cluster: Cluster) -> None
     assert third.partitions == []
 
 
+def full(cluster: Cluster, member_id: str, epoch: int, owned: dict[UUID, list[int]]) -> Any:
+    return cluster.beat(member_id, epoch, owned=owned, topics=["t"], rebalance_timeout_ms=30_000)
+
+
+def test_what_a_member_has_not_taken_yet_is_not_taken_for_given_up(cluster: Cluster) -> None:
+    """librdkafka says everything once more right after it was told, before its application takes the partitions."""
+    topic_id = cluster.topics["t"].topic_id
+    told = cluster.beat("a")
+    other = Consumer(cluster, "b").join()
+    reply = full(cluster, "a", told.epoch, {})
+    assert (reply.epoch, reply.assignment) == (told.epoch, told.assignment), "it is told again"
+    other.beat()
+    assert other.partitions == []
+    assert cluster.beat("a", told.epoch, owned={topic_id: [0, 1, 2]}).assignment == {topic_id: [0, 1]}
+    assert full(cluster, "a", told.epoch, {topic_id: [0, 1]}).epoch == told.epoch + 1, "this one it had, and gave up"
+    other.beat()
+    assert other.partitions == [2]
+
+
+def test_a_member_that_never_takes_what_it_was_told_is_out(cluster: Cluster) -> None:
+    told = cluster.beat("a")
+    other = Consumer(cluster, "b").join()
+    for _ in range(4):
+        full(cluster, "a", told.epoch, {})
+        cluster.advance(10_000)
+        other.beat()
+    assert (set(cluster.held()), other.partitions) == ({"b"}, [0, 1, 2])
+
+
+def test_what_cannot_be_taken_any_more_holds_nobody_up(cluster: Cluster) -> None:
+    told = cluster.beat("a")
+    cluster.delete_topic("t")
+    assert full(cluster, "a", told.epoch, {}).epoch == told.epoch + 1
+
+
 def test_a_target_that_moves_on_is_followed(cluster: Cluster) -> None:
     """A second rebalance while the first one is not done."""
     cluster.set_topic("t", 6)

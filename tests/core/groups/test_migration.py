@@ -56,6 +56,33 @@ def test_a_classic_group_is_upgraded_by_the_first_consumer_and_downgraded_after_
     assert (group_type(cluster), everything(*old)) == ("classic", [0, 1, 2])
 
 
+def test_a_crash_after_a_downgrade_does_not_end_the_rebalance(cluster: Cluster) -> None:
+    old = [ClassicConsumer(cluster) for _ in range(2)]
+    new = Consumer(cluster, "new").join()
+    run(*old, new)
+    new.leave()
+    cluster.restart()
+    assert cluster.state() == "PreparingRebalance", "somebody has to take what the third one left"
+    run(*old)
+    assert (cluster.state(), everything(*old)) == ("Stable", [0, 1, 2])
+
+
+def test_nobody_is_given_what_another_still_has_by_a_downgrade(cluster: Cluster) -> None:
+    """The group goes back in the middle of a rebalance, and the coordinator crashes: each has what it had."""
+    first, new = ClassicConsumer(cluster), Consumer(cluster, "new").join()
+    run(first, new)
+    second = ClassicConsumer(cluster)
+    second.step()
+    held = {first.member_id: first.partitions, second.member_id: second.partitions}
+    assert held[second.member_id] == [], "what it shall have is not free yet"
+    new.leave()
+    cluster.restart()
+    saved = [record for record in cluster.records() if isinstance(record, GroupSaved)][-1]
+    assert saved.leader is None
+    given = {member.member_id: read_assignment(member.assignment) for member in saved.members}
+    assert {member_id: list(topics.get("t", ())) for member_id, topics in given.items()} == held
+
+
 def test_offsets_stay(cluster: Cluster) -> None:
     old = ClassicConsumer(cluster)
     run(old)

@@ -9,29 +9,35 @@ from runnel.core.groups.assignors import ASSIGNORS, Wish
 from runnel.core.groups.consumer.draft import Draft
 from runnel.core.groups.consumer.group import ConsumerGroup
 from runnel.core.groups.consumer.reconciliation import Reported, Step, reconcile
+from runnel.core.groups.consumer.settings import assignment_interval_ms
 from runnel.core.groups.consumer.subscriptions import begin_epoch, resolve, subscribe, topic_ids
 from runnel.core.groups.consumer.values import Resolution
 from runnel.core.groups.records import CurrentSaved, MemberSaved, TargetEpochSaved, TargetSaved
+from runnel.core.groups.store import GroupStore
 from runnel.core.groups.values import ClusterView, ConsumerLimits
 
 
 def advance(
+    store: GroupStore,
     draft: Draft,
     member: MemberSaved,
     reported: Reported | None,
-    resolution: Resolution | None,
-    cluster: ClusterView,
-    limits: ConsumerLimits,
-    assignment_interval_ms: int,
     now_ms: int,
+    *,
+    resolution: Resolution | None = None,
+    caught_up: bool = True,
 ) -> CurrentSaved:
-    """Log what follows; what the member has afterwards."""
+    """Log what follows; what the member has afterwards. One that has not caught up with what it was told takes no step,
+    unless it reads other topics now."""
+    cluster = store.cluster
     changed = subscribe(draft, member)
     changed = resolve(draft, resolution, cluster, now_ms) or changed
     begin_epoch(draft, cluster, changed=changed)
-    if draft.epoch > draft.target_epoch and now_ms - draft.target_ms >= assignment_interval_ms:
-        new_target(draft, cluster, limits, now_ms)
-    return _step(draft, member, reported, cluster, changed=changed)
+    if draft.epoch > draft.target_epoch and now_ms - draft.target_ms >= assignment_interval_ms(store, draft.group_id):
+        new_target(draft, cluster, store.limits.consumer, now_ms)
+    if not (caught_up or changed):
+        return draft.current_of(member.member_id)
+    return _step(draft, member, reported if caught_up else None, cluster, changed=changed)
 
 
 def _step(

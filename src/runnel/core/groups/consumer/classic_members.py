@@ -10,7 +10,6 @@ from runnel.core.groups.consumer.draft import Draft
 from runnel.core.groups.consumer.group import ConsumerGroup
 from runnel.core.groups.consumer.membership import check_room, joining_member, known_member
 from runnel.core.groups.consumer.reconciliation import Reported
-from runnel.core.groups.consumer.settings import assignment_interval_ms
 from runnel.core.groups.consumer.timing import Timing
 from runnel.core.groups.embedded import Subscription, read_subscription, version_of, write_assignment
 from runnel.core.groups.migration import Migration
@@ -56,7 +55,8 @@ class ClassicMembers:
             before = known_member(group, member_id, join.instance_id)
         else:
             before = joining_member(draft, member_id, join.instance_id, classic=True)
-        has = self._advance(draft, _updated(before, join, subscription), subscription, now_ms)
+        reported = _reported(subscription, self._store.cluster)
+        has = advance(self._store, draft, _updated(before, join, subscription), reported, now_ms)
         if _consumers(group) and not _consumers(draft) and self._migration.goes_back(draft, frozenset()):
             self._migration.downgrade(group, draft, frozenset(), turn, now_ms)  # it replaced the last one, itself
         else:
@@ -64,19 +64,6 @@ class ClassicMembers:
             self._timing.joined(draft.members[member_id], now_ms)
         group.topics_seen = self._store.cluster.topics
         return JoinReply(ErrorCode.NONE, member_id, has.epoch, CONSUMER, join.protocols[0][0])
-
-    def _advance(self, draft: Draft, member: MemberSaved, subscription: Subscription, now_ms: int) -> CurrentSaved:
-        store = self._store
-        return advance(
-            draft,
-            member,
-            _reported(subscription, store.cluster),
-            None,
-            store.cluster,
-            store.limits.consumer,
-            assignment_interval_ms(store, draft.group_id),
-            now_ms,
-        )
 
     # --- SyncGroup and Heartbeat ------------------------------------------------------------------------------
 

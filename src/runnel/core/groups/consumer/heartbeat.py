@@ -3,11 +3,12 @@
 A heartbeat of a member that has what it should have, and says nothing new, is answered without a record.
 """
 
+from runnel.core.groups.consumer.acknowledgements import Acknowledgements
 from runnel.core.groups.consumer.advance import advance
 from runnel.core.groups.consumer.draft import Draft
 from runnel.core.groups.consumer.group import ConsumerGroup
 from runnel.core.groups.consumer.membership import check_epoch, check_room, joining_member, known_member
-from runnel.core.groups.consumer.settings import assignment_interval_ms, heartbeat_interval_ms
+from runnel.core.groups.consumer.settings import heartbeat_interval_ms
 from runnel.core.groups.consumer.timing import Timing
 from runnel.core.groups.consumer.values import (
     JOINS,
@@ -59,26 +60,30 @@ def _invalid(message: str) -> Refusal:
 
 
 class Heartbeats:
-    __slots__ = ("_store", "_timing")
+    __slots__ = ("_acknowledgements", "_store", "_timing")
 
-    def __init__(self, store: GroupStore, timing: Timing) -> None:
+    def __init__(self, store: GroupStore, timing: Timing, acknowledgements: Acknowledgements) -> None:
         self._store = store
         self._timing = timing
+        self._acknowledgements = acknowledgements
 
     def beat(
         self, group: ConsumerGroup, beat: Heartbeat, resolution: Resolution | None, turn: Turn, now_ms: int
     ) -> HeartbeatReply:
         """A member joins or is alive. The group may be one that will exist when the turn is replayed."""
         member_id = beat.member_id or beat.new_member_id
-        limits = self._store.limits.consumer
-        check_room(group, member_id, limits.members_max)
-        if beat.epoch != JOINS:
-            before = known_member(group, member_id, beat.instance_id)
-            check_epoch(group.current_of(member_id), beat.epoch, beat.owned)
-            if resolution is None and self._is_at_rest(group, before, beat):
-                self._timing.heard_of(before, now_ms)
-                return self._reply(beat, group.current_of(member_id), group.current_of(member_id))
-        return self._advance(group, member_id, beat, resolution, turn, now_ms)
+        check_room(group, member_id, self._store.limits.consumer.members_max)
+        if beat.epoch == JOINS:
+            return self._join(group, beat._replace(member_id=member_id), resolution, turn, now_ms)
+        member = known_member(group, member_id, beat.instance_id)
+        current = group.current_of(member_id)
+        check_epoch(current, beat.epoch, beat.owned)
+        if beat.owned is not None:
+            self._acknowledgements.reported(group.group_id, member_id, beat.owned)
+        if resolution is None and self._is_at_rest(group, member, beat):
+            self._timing.heard_of(member, now_ms)
+            return self._reply(beat, current, current)
+        return self._advance(group, Draft(group), member, beat, resolution, turn, now_ms)
 
     def _is_at_rest(self, group: ConsumerGroup, member: MemberSaved, beat: Heartbeat) -> bool:
         return (
@@ -88,37 +93,41 @@ class Heartbeats:
             and _updated(member, beat) == member
         )
 
+    def _join(
+        self, group: ConsumerGroup, beat: Heartbeat, resolution: Resolution | None, turn: Turn, now_ms: int
+    ) -> HeartbeatReply:
+        """Whoever joins begins with nothing."""
+        draft = Draft(group)
+        member = joining_member(draft, beat.member_id, beat.instance_id, classic=False)
+        self._acknowledgements.forget(group.group_id, beat.member_id)
+        return self._advance(group, draft, member, beat, resolution, turn, now_ms)
+
     def _advance(
         self,
         group: ConsumerGroup,
-        member_id: str,
+        draft: Draft,
+        member: MemberSaved,
         beat: Heartbeat,
         resolution: Resolution | None,
         turn: Turn,
         now_ms: int,
     ) -> HeartbeatReply:
-        store, draft = self._store, Draft(group)
-        joins = beat.epoch == JOINS
-        before = (
-            joining_member(draft, member_id, beat.instance_id, classic=False) if joins else group.members[member_id]
-        )
-        had = draft.current_of(member_id)
-        has = advance(
-            draft,
-            _updated(before, beat),
-            beat.owned,
-            resolution,
-            store.cluster,
-            store.limits.consumer,
-            assignment_interval_ms(store, group.group_id),
-            now_ms,
-        )
+        store, member = self._store, _updated(member, beat)
+        had = draft.current_of(member.member_id)
+        caught_up = beat.epoch == JOINS or not (beat.is_full and self._is_behind(member))
+        has = advance(store, draft, member, beat.owned, now_ms, resolution=resolution, caught_up=caught_up)
         turn.records += draft.records
         group.topics_seen = store.cluster.topics
         if resolution is not None:
             group.regexes_seen = resolution.topics
-        self._timing.after_step(draft.members[member_id], had, has, now_ms)
-        return self._reply(beat._replace(member_id=member_id), had, has)
+        self._timing.after_step(member, had, has, now_ms)
+        if not caught_up and has.epoch != draft.target_epoch:
+            self._timing.await_step(member, now_ms)
+        self._acknowledgements.told(had, has)
+        return self._reply(beat, had, has)
+
+    def _is_behind(self, member: MemberSaved) -> bool:
+        return self._acknowledgements.awaits(member.group_id, member.member_id, self._store.cluster.names)
 
     def _reply(self, beat: Heartbeat, had: CurrentSaved, has: CurrentSaved) -> HeartbeatReply:
         """The assignment is told to whoever says everything, and whenever it changes."""

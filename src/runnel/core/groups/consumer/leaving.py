@@ -6,6 +6,7 @@ stay, the group goes back to the classic protocol (`migration`).
 
 from collections.abc import Sequence
 
+from runnel.core.groups.consumer.acknowledgements import Acknowledgements
 from runnel.core.groups.consumer.draft import Draft
 from runnel.core.groups.consumer.group import ConsumerGroup
 from runnel.core.groups.consumer.membership import known_member, remove_member
@@ -21,11 +22,14 @@ from runnel.wire.errors import ErrorCode, Refusal
 
 
 class Departures:
-    __slots__ = ("_migration", "_store", "_timing")
+    __slots__ = ("_acknowledgements", "_migration", "_store", "_timing")
 
-    def __init__(self, store: GroupStore, timing: Timing, migration: Migration) -> None:
+    def __init__(
+        self, store: GroupStore, timing: Timing, acknowledgements: Acknowledgements, migration: Migration
+    ) -> None:
         self._store = store
         self._timing = timing
+        self._acknowledgements = acknowledgements
         self._migration = migration
 
     def leave(self, group: ConsumerGroup, beat: Heartbeat, turn: Turn, now_ms: int) -> HeartbeatReply:
@@ -63,6 +67,7 @@ class Departures:
             return
         for member_id in member_ids:
             self._timing.forget(group.group_id, member_id)
+            self._acknowledgements.forget(group.group_id, member_id)
         if self._migration.goes_back(group, frozenset(member_ids)):
             self._migration.downgrade(group, group, frozenset(member_ids), turn, now_ms)
             return

@@ -1,6 +1,7 @@
 """ConsumerGroupHeartbeat for consumer groups: finds or makes the group, and asks the right part."""
 
 from runnel.core.groups.classic.group import ClassicGroup
+from runnel.core.groups.consumer.acknowledgements import Acknowledgements
 from runnel.core.groups.consumer.classic_members import ClassicMembers
 from runnel.core.groups.consumer.group import ConsumerGroup
 from runnel.core.groups.consumer.heartbeat import Heartbeats
@@ -21,8 +22,9 @@ class ConsumerProtocol:
         self._store = store
         self._migration = migration
         self.timing = Timing(store)
-        self._heartbeats = Heartbeats(store, self.timing)
-        self.departures = Departures(store, self.timing, migration)
+        acknowledgements = Acknowledgements()
+        self._heartbeats = Heartbeats(store, self.timing, acknowledgements)
+        self.departures = Departures(store, self.timing, acknowledgements, migration)
         self.classic_members = ClassicMembers(store, self.timing, migration)
 
     def heartbeat(self, beat: Heartbeat, resolution: Resolution | None, turn: Turn, now_ms: int) -> HeartbeatReply:

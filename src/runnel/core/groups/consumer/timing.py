@@ -31,13 +31,21 @@ class Timing:
         else:
             deadlines.cancel(Due.REVOCATION, member.group_id, member.member_id)
 
+    def await_step(self, member: MemberSaved, now_ms: int) -> None:
+        """It may not go on before it has caught up; that has an end, too."""
+        self._begin(Due.REVOCATION, member, now_ms)
+
+    def _begin(self, due: Due, member: MemberSaved, now_ms: int) -> None:
+        """A rebalance timeout from now, unless it has begun already."""
+        if not self._store.deadlines.is_set(due, member.group_id, member.member_id):
+            at_ms = now_ms + member.rebalance_timeout_ms
+            self._store.deadlines.set(due, member.group_id, member.member_id, at_ms)
+
     # --- classic members --------------------------------------------------------------------------------------
 
     def await_join(self, member: MemberSaved, now_ms: int) -> None:
         """It was told to rejoin; being told again gives it no more time."""
-        if not self._store.deadlines.is_set(Due.JOIN, member.group_id, member.member_id):
-            at_ms = now_ms + member.rebalance_timeout_ms
-            self._store.deadlines.set(Due.JOIN, member.group_id, member.member_id, at_ms)
+        self._begin(Due.JOIN, member, now_ms)
 
     def joined(self, member: MemberSaved, now_ms: int) -> None:
         deadlines = self._store.deadlines
