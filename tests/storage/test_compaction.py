@@ -385,3 +385,23 @@ def test_on_real_files_with_few_handles(tmp_path: Path) -> None:
     log = open_log(files, tmp_path / "topic-0", clean=True, compacted=True, cleaned_offset=log.cleaned_offset)
     assert [each.offset for each in records(log)] == list(range(190, 200))
     assert list(log.verify()) == []
+
+
+def test_an_index_of_before_never_serves_the_new_segment(files: MemoryFiles) -> None:
+    """A power loss may leave the new name of a log file, but not that of an index, though it was given before."""
+    log = open_log(files, compacted=True, retention_ms=-1)
+    for number in range(20):
+        put(log, (b"%d" % (number % 3), b"x" * 50), now_ms=1000 + number)
+        log.roll(1000)
+    before = {name: files.read_bytes(log.directory / name) for name in files.list(log.directory) if "index" in name}
+    compact(log)
+    wanted = [log.offset_for_timestamp(1000 + number) for number in range(20)]
+    assert wanted[0] is not None
+    assert len(log.segments) == 2
+    log.close(clean=True)
+    name = f"{0:020d}"
+    files.rename(log.directory / f"{name}.log", log.directory / f"{name}.log.swap")
+    files.write_bytes(log.directory / f"{name}.timeindex", before[f"{name}.timeindex"])
+    files.write_bytes(log.directory / f"{name}.index", before[f"{name}.index"])
+    log = open_log(files, compacted=True, retention_ms=-1, recovery_point=log.end_offset)
+    assert [log.offset_for_timestamp(1000 + number) for number in range(20)] == wanted

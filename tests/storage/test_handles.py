@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from runnel.storage.files import OsFiles
+from runnel.storage.files import OsFile, OsFiles, StrPath
 from runnel.storage.handles import Handle, HandleCache
 from runnel.testing.faults import FaultyFiles
 
@@ -91,3 +91,26 @@ def test_room_is_made_when_the_process_runs_out_of_descriptors(tmp_path: Path) -
     files.fail("open", error=errno.EMFILE)
     cache.handle(files, f"{tmp_path}/more").create()
     assert open_descriptors(tmp_path) == 3
+
+
+class RenamedUnderWay(OsFiles):
+    """Compaction renames a file twice, each time just before it is opened under the name that it had."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.handle: Handle | None = None
+
+    def open(self, path: StrPath, *, create: bool = False) -> OsFile:
+        if self.handle is not None and not create and self.names:
+            self.handle.rename(self.names.pop(0))
+        return super().open(path, create=create)
+
+
+def test_a_file_is_found_however_often_it_is_renamed_under_way(tmp_path: Path) -> None:
+    files = RenamedUnderWay([f"{tmp_path}/0.swap", f"{tmp_path}/0"])
+    handle = HandleCache().handle(files, f"{tmp_path}/0.cleaned")
+    handle.create().append((b"new",))
+    handle.release()
+    files.handle = handle
+    assert handle.get().read(0, 9) == b"new"
+    assert os.listdir(tmp_path) == ["0"]

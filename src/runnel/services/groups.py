@@ -312,8 +312,8 @@ class GroupService:
             await asyncio.sleep(self._limits.expiry_interval_ms / 1000)
             try:
                 await self.load_all()
-            except Refusal as refusal:
-                log.error("not every group could be loaded: %s", refusal)
+            except (Refusal, OSError) as error:
+                log.error("not every group could be loaded: %s", error)
 
     def _set_timer(self, shard: GroupShard) -> None:
         due_ms = shard.machine.next_deadline_ms()

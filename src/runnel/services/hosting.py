@@ -68,6 +68,7 @@ class Host(Generic[Record]):
             plan = log.plan_read(offset, READ_BYTES_MAX, log.end_offset, min_one=True)
             count += self._replay_bytes(plan.read)
             offset = plan.next_offset
+        self._appended_offset = offset  # another life may have appended it, and not seen it on disk
         return count
 
     async def load_off_loop(self) -> int:
@@ -78,6 +79,7 @@ class Host(Generic[Record]):
             plan = log.plan_read(offset, READ_BYTES_MAX, log.end_offset, min_one=True)
             count += await asyncio.to_thread(self._replay_bytes, plan.read)
             offset = plan.next_offset
+        self._appended_offset = offset  # another life may have appended it, and not seen it on disk
         return count
 
     def _replay_bytes(self, read: Callable[[], bytes]) -> int:

@@ -90,14 +90,17 @@ class HandleCache:
         return file
 
     def _open_by_name(self, handle: Handle, create: bool) -> File:
-        path = handle.path
-        try:
-            return handle.files.open(path, create=create)
-        except FileNotFoundError:
-            with self._renaming:  # waits for a rename that is under way
-                if handle.path == path:
-                    raise
-            return handle.files.open(handle.path, create=create)
+        if create:  # under a name that is just being given up, another file would come to be
+            with self._renaming:
+                return handle.files.open(handle.path, create=True)
+        while True:
+            path = handle.path
+            try:
+                return handle.files.open(path)
+            except FileNotFoundError:
+                with self._renaming:  # waits for a rename that is under way
+                    if handle.path == path:
+                        raise
 
     def rename(self, handle: Handle, path: str) -> None:
         with self._renaming:

@@ -179,6 +179,8 @@ def _finish(files: Files, directory: str, by_name: Mapping[str, int], base_offse
         if suffix == LOG_SUFFIX:
             continue
         path = _path(directory, base_offset, suffix)
+        with contextlib.suppress(FileNotFoundError):  # it may be that of the old segment: rebuilt when first used
+            files.remove(path)
         if files.exists(path + SWAP_SUFFIX):
             files.rename(path + SWAP_SUFFIX, path)
     files.sync_directory(directory)
