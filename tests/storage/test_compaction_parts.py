@@ -16,9 +16,9 @@ from runnel.storage.compaction.cleaning import CannotClean, Cleaned, Job, Source
 from runnel.storage.compaction.key_map import BATCH_BYTES, KEY_BYTES, KeyMap, shorten
 from runnel.storage.compaction.pace import STEP_BYTES, Stopped, Throttle
 from runnel.storage.compaction.runners import (
-    CHILD_MODULE,
     ChildDied,
     ProcessRunner,
+    child_command,
     decode_answer,
     decode_job,
     encode_answers,
@@ -292,12 +292,18 @@ def test_errors_travel_too(tmp_path: Path) -> None:
 
 
 def test_the_child_ends_with_its_input() -> None:
-    child = subprocess.Popen([sys.executable, "-m", CHILD_MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(child_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.close()
     assert child.wait(60) == 0
     child.stdout.close()
+
+
+def test_the_child_takes_no_modules_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit(7)")
+    done = subprocess.run(child_command(), cwd=tmp_path, input=b"", capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_child_that_cannot_work_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ class Cleaner:
     async def clean_one(self) -> bool:
         """Clean the dirtiest log that is due; whether there was one that is now cleaner."""
         found = await self._dirtiest()
-        return found is not None and await self._clean(*found)
+        return found is not None and not self._stopping and await self._clean(*found)
 
     async def _dirtiest(self) -> tuple[Partition, Dirt] | None:
         best: tuple[Partition, Dirt] | None = None

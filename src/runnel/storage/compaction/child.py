@@ -1,4 +1,4 @@
-"""The process that runs rounds of compaction for a broker: `python -m runnel.storage.compaction.child`.
+"""The process that runs rounds of compaction for a broker; `runners` starts it.
 
 In: a job per line on standard input; out: a line per new segment, and one at the end of a round. It steps back
 for everything else on the machine, and is the first to go where memory runs out. End of input means that the broker
@@ -25,7 +25,13 @@ MEMORY_VICTIM = "500"
 """Of /proc/self/oom_score_adj: rather this process than the broker."""
 
 
-def main() -> int:
+def main() -> None:
+    with contextlib.suppress(BrokenPipeError):  # the broker is gone
+        serve()
+    os._exit(0)
+
+
+def serve() -> None:
     step_back()
     jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
@@ -54,10 +60,3 @@ def _pause(seconds: float) -> bool:
     if seconds > 0:
         time.sleep(seconds)
     return False
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except BrokenPipeError:
-        os._exit(0)

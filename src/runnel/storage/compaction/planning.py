@@ -1,7 +1,8 @@
 """What of a log may be cleaned, how dirty that is, and the job that cleans it. Runs on the event loop.
 
-A log is clean up to `Log.cleaned_offset`. Never touched are the active segment, what is not committed and on disk,
-open transactions, and segments with a record younger than min.compaction.lag.ms. The rules of choice are Kafka's.
+A log is clean up to `Log.cleaned_offset`. Never touched are the active segment, what is not on disk or not stable (not
+committed, or of an open transaction), and segments with a record younger than min.compaction.lag.ms. The rules of
+choice are Kafka's.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ class Dirt(NamedTuple):
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
 
-def dirt_of(log: Log, high_watermark: int, now_ms: int) -> Dirt:
+def dirt_of(log: Log, stable_offset: int, now_ms: int) -> Dirt:
+    """`stable_offset`: the high watermark, or where the first open transaction begins."""
     first_dirty = max(log.cleaned_offset or 0, log.log_start_offset)
-    segments = _cleanable(log, _limit(log, high_watermark), first_dirty, now_ms)
+    segments = _cleanable(log, _limit(log, stable_offset), first_dirty, now_ms)
     clean_bytes = sum(segment.size_bytes for segment in segments if segment.base_offset < first_dirty)
     dirty = [segment for segment in segments if segment.end_offset > first_dirty]
     dirty_bytes = sum(segment.size_bytes for segment in dirty)
@@ -45,14 +47,13 @@ def is_due(log: Log, dirt: Dirt) -> bool:
     return dirt.is_overdue or dirt.ratio > log.config.min_cleanable_dirty_ratio
 
 
-def _limit(log: Log, high_watermark: int) -> int:
+def _limit(log: Log, stable_offset: int) -> int:
     """No segment that reaches beyond this may be cleaned.
 
     The producer snapshot behind the last one must be on disk: it is all that knows of the batches that will be gone.
     """
     on_disk = log.flushed_offset if log.unsynced.is_clean else log.flushed_offset - 1
-    open_transactions = [e.transaction_first_offset for _, e in log.producers if e.transaction_first_offset >= 0]
-    return min(high_watermark, on_disk, log.active.base_offset, *open_transactions)
+    return min(stable_offset, on_disk, log.active.base_offset)
 
 
 def _cleanable(log: Log, limit: int, first_dirty: int, now_ms: int) -> list[Segment]:
@@ -75,11 +76,12 @@ def _is_overdue(log: Log, dirty: list[Segment], now_ms: int) -> bool:
 
 def job_of(log: Log, dirt: Dirt, now_ms: int, *, key_map_bytes: int, io_bytes_per_s: float) -> Job:
     config = log.config
+    end_offset = dirt.segments[-1].end_offset if dirt.segments else 0
     return Job(
         directory=log.path,
         sources=[Source(segment.base_offset, segment.size_bytes, segment.end_offset) for segment in dirt.segments],
         first_dirty_offset=dirt.first_dirty_offset,
-        producers={producer_id: entry.last_offset for producer_id, entry in log.producers if entry.batches},
+        producers={producer: each.last_offset for producer, each in log.producers if each.last_offset < end_offset},
         now_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,
         segment_bytes=config.segment_bytes,

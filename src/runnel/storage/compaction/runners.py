@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -133,17 +132,21 @@ class ProcessRound:
                 self._child.kill()
 
 
+def child_command() -> list[str]:
+    """With nothing of the current folder on the path (-P), and our own package found wherever it lies."""
+    root = str(Path(__file__).parents[3])
+    code = f"import sys; sys.path.append({root!r}); from {CHILD_MODULE} import main; main()"
+    return [sys.executable, "-P", "-c", code]
+
+
 class Child:
     """One process; its standard input is its lifeline."""
 
     def __init__(self) -> None:
-        root = str(Path(__file__).parents[3])
-        paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", CHILD_MODULE],
+            child_command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
             process_group=0,  # Ctrl-C is for the broker, which then ends the child
         )
 
