@@ -29,12 +29,15 @@ def outcome_type(data: DataType) -> StructType:
 
 def python_column(column: str | Column, data_type: DataType, decode: Callable[[bytes], Any]) -> Column:
     """`decode` runs on executors, a value at a time; what it raises is the row's error."""
+    import pyarrow as pa
 
     def decode_all(values: Any) -> Any:
         return outcomes(values, data_type, decode)
 
+    # Spark tells the kinds of Arrow functions apart by their annotations, and wants them as types, not as text.
+    decode_all.__annotations__ = {"values": pa.Array, "return": pa.Array}
     made: Any = functions  # whose type stubs do not know arrow_udf
-    udf = made.arrow_udf(decode_all, outcome_type(data_type), made.ArrowUDFType.SCALAR)
+    udf = made.arrow_udf(decode_all, outcome_type(data_type))
     found: Column = udf(functions.col(column) if isinstance(column, str) else column)
     return found
 
