@@ -412,6 +412,24 @@ def test_a_full_disk_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     assert "t-0 cannot be compacted now: no space left" in caplog.text
 
 
+def test_a_disk_too_full_for_the_note_of_the_gaps_is_waited_for() -> None:
+    async def scenario() -> None:
+        files = FaultyFiles(VolatileFiles())
+        node = await started(None, files=files)
+        partition = await topic(node)
+        await dirty(node, partition)
+        files.fail("write", error=errno.ENOSPC, path_contains="compacted-checkpoint")
+        assert not await node.cleaner.clean_one()
+        assert partition.log.offline is None
+        assert offsets(partition) == list(range(50))
+        assert leftovers(partition) == []
+        assert await node.cleaner.clean_one()
+        assert offsets(partition) == list(range(45, 50))
+        await node.stop()
+
+    run(scenario)
+
+
 def test_files_that_cannot_be_swapped_take_the_log_offline(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         files = FaultyFiles(VolatileFiles())

@@ -26,7 +26,7 @@ from runnel.storage.compaction.cleaning import CannotClean, Cleaned, Summary, re
 from runnel.storage.compaction.pace import Stopped
 from runnel.storage.compaction.planning import Dirt, dirt_of, is_due, job_of
 from runnel.storage.compaction.runners import ChildDied, Round, Runner
-from runnel.storage.compaction.swapping import finish, swap
+from runnel.storage.compaction.swapping import finish, gaps_job, swap
 from runnel.storage.errors import StorageError
 from runnel.storage.syncing import NO_SPACE
 from runnel.wire.errors import Refusal
@@ -183,9 +183,11 @@ class Cleaner:
         began_s, bytes_before = time.monotonic(), dirt.clean_bytes + dirt.dirty_bytes
         try:
             while isinstance(found := await self._next(under_way), Cleaned):
+                await self._in_thread(gaps_job(partition.log, found.sources[-1].end_offset).run)
                 if not swap(partition.log, found, under_way.truncations):
                     raise Stopped
                 await self._move_files(partition)
+            await self._in_thread(gaps_job(partition.log, found.cleaned_offset).run)
             if not finish(partition.log, found, under_way.truncations):
                 raise Stopped
             await self._move_files(partition)

@@ -65,6 +65,12 @@ def finish(log: Log, summary: Summary, truncations: int) -> bool:
     return True
 
 
+def gaps_job(log: Log, offset: int) -> GapsJob:
+    """To be run before a `swap` or `finish` up to this offset, whose own job then has nothing left to do: where the
+    disk is too full even for that, the round ends, and nothing has happened to the log."""
+    return GapsJob(log.files, log.path, max(offset, log.cleaned_offset or 0))
+
+
 def _sources_in(log: Log, cleaned: Cleaned) -> list[Segment]:
     wanted = [source.base_offset for source in cleaned.sources]
     found = [segment for segment in log.segments if wanted[0] <= segment.base_offset <= wanted[-1]]
