@@ -39,7 +39,8 @@ async def _one(context: Context, group: str) -> Body:
         return refused
     if context.version < NOT_FOUND_SINCE_VERSION:
         return {"group_id": group, "group_state": "Dead"}
-    absent = {"error_code": ErrorCode.GROUP_ID_NOT_FOUND, "error_message": f"Group {group} not found."}
+    message = refused["error_message"] or f"Group {group} not found."
+    absent = {"error_code": ErrorCode.GROUP_ID_NOT_FOUND, "error_message": message}
     return {**refused, "group_state": "Dead", **absent}
 
 
