@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runnel.storage.checkpoints import COMPACTED_NAME, encode_offset
 from runnel.storage.compaction.cleaning import CannotClean, Job, Source, grouped
 from runnel.storage.compaction.key_map import BATCH_BYTES, KEY_BYTES
 from runnel.storage.compaction.planning import dirt_of, is_due
@@ -405,3 +406,15 @@ def test_an_index_of_before_never_serves_the_new_segment(files: MemoryFiles) -> 
     files.write_bytes(log.directory / f"{name}.index", before[f"{name}.index"])
     log = open_log(files, compacted=True, retention_ms=-1, recovery_point=log.end_offset)
     assert [log.offset_for_timestamp(1000 + number) for number in range(20)] == wanted
+
+
+def test_gaps_that_kafka_has_made_since_are_no_damage(log: Log) -> None:
+    """Its own checkpoint says how far it went; ours is of before."""
+    for number in range(12):
+        put(log, (b"%d" % (number % 3), b"x"))
+    compact(log)
+    wanted = pairs_of(log)
+    log.files.write_atomic(log.directory / COMPACTED_NAME, encode_offset(1))
+    log = reopened(log, clean=False)
+    assert log.gaps_below == 12
+    assert pairs_of(log) == wanted

@@ -52,7 +52,8 @@ def load(
     _check_topic_id(log, topic_id, names)
     names = _finish_swaps(log, names)
     if COMPACTED_NAME in names:
-        log.gaps_below = read_gaps_below(log.files, log.path)
+        # Kafka may have had the folder since, and gone further.
+        log.gaps_below = max(read_gaps_below(log.files, log.path), log.cleaned_offset or 0)
     elif log.cleaned_offset is not None:
         log.gaps_below = ANYWHERE  # Kafka has compacted it, and does not say how far
     _remove_leftovers(log, names)
