@@ -24,8 +24,12 @@ def _rows(area: str, *rows: tuple[str, str, str]) -> list[Feature]:
 FEATURES: list[Feature] = [
     *_rows(
         "Records",
-        ("round-trip", "produce and consume", "500 keyed records: bytes, order, offsets on both sides"),
-        ("gzip", "compression gzip", "500 records; from outside: every batch has the codec"),
+        (
+            "round-trip",
+            "produce and consume",
+            "500 keyed records: bytes, order, offsets on both sides; another client's decoder reads them",
+        ),
+        ("gzip", "compression gzip", "500 records; from outside: every batch has the codec, another decoder reads it"),
         ("snappy", "compression snappy", "the same"),
         ("lz4", "compression lz4", "the same"),
         ("zstd", "compression zstd", "the same"),
@@ -78,7 +82,7 @@ FEATURES: list[Feature] = [
         ("group-configs", "configs of a group", "set and described"),
         ("config-resources", "list config resources", "the group with configs is listed"),
         ("records-delete", "delete records", "low watermark in the answer; the start has moved"),
-        ("offsets-list", "list offsets", "earliest, latest, by time, largest timestamp"),
+        ("offsets-list", "list offsets", "earliest, latest, by time, largest timestamp (where the client can ask)"),
     ),
     *_rows(
         "Groups and offsets, administered",

@@ -1,4 +1,5 @@
-"""What the broker's log says of a scenario, asked from outside of the client: codecs, batches, producer ids.
+"""What the broker's log says of a scenario, asked from outside of the client: codecs, batches, producer ids; and
+whether another client's decoder reads what this one wrote.
 
 In: the broker's address and the topic of a scenario. Out: nothing, or an AssertionError.
 """
@@ -10,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from clients.protocol.calls import fetch
-from harness.batches import CODECS
+from compat.python import numbered
+from harness.batches import CODECS, decode
 from harness.raw import RawConnection
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -20,12 +22,13 @@ RECORDS_BATCHED = 2000
 
 
 class BatchSeen(NamedTuple):
-    """What the header of one batch says."""
+    """What the header of one batch says, and the bytes of it all."""
 
     codec: int
     producer_id: int
     sequence: int
     records: int
+    data: bytes
 
 
 def batches(bootstrap: str, topic: str) -> list[BatchSeen]:
@@ -49,10 +52,11 @@ def _headers(data: bytes) -> Iterator[tuple[BatchSeen, int]]:
         header = HEADER.unpack_from(data, position)
         base_offset, length = header[0], header[1]
         attributes, last_delta, producer_id, sequence, records = header[5], header[6], header[9], header[11], header[12]
-        position += 12 + length
+        start, position = position, position + 12 + length
         if position > len(data):
             return
-        yield BatchSeen(attributes & CODEC_BITS, producer_id, sequence, records), base_offset + last_delta + 1
+        batch = BatchSeen(attributes & CODEC_BITS, producer_id, sequence, records, data[start:position])
+        yield batch, base_offset + last_delta + 1
 
 
 def _has_codec(codec: str) -> Callable[[list[BatchSeen]], None]:
@@ -60,15 +64,25 @@ def _has_codec(codec: str) -> Callable[[list[BatchSeen]], None]:
         codecs = {batch.codec for batch in found}
         if codecs != {CODECS[codec]}:
             raise AssertionError(f"from outside: codecs {sorted(codecs)}, not {CODECS[codec]} ({codec})")
+        _is_numbered(found)
 
     return check
+
+
+def _is_numbered(found: list[BatchSeen]) -> None:
+    """kafka-python's decoder gives the records that every column sends."""
+    records = decode(b"".join(batch.data for batch in found))
+    rows = [(record.offset, record.key, record.value) for record in records]
+    expected = [(index, sent.key, sent.value) for index, sent in enumerate(numbered(len(rows)))]
+    if not rows or rows != expected:
+        raise AssertionError(f"from outside: {len(rows)} records, and not those that were sent")
 
 
 def _is_idempotent(found: list[BatchSeen]) -> None:
     expected: dict[int, int] = {}
     for batch in found:
         if batch.producer_id < 0 or batch.sequence != expected.get(batch.producer_id, 0):
-            raise AssertionError(f"from outside: {batch} is out of sequence")
+            raise AssertionError(f"from outside: {batch[:-1]} is out of sequence")
         expected[batch.producer_id] = batch.sequence + batch.records
 
 
@@ -79,6 +93,7 @@ def _is_batched(found: list[BatchSeen]) -> None:
 
 
 CHECKS: dict[str, Callable[[list[BatchSeen]], None]] = {
+    "round-trip": _is_numbered,
     **{codec: _has_codec(codec) for codec in ("gzip", "snappy", "lz4", "zstd")},
     "idempotent": _is_idempotent,
     "batching": _is_batched,

@@ -24,6 +24,7 @@ def check(code: int, what: str) -> None:
 
 
 class AiokafkaAdmin:
+    describing_creates = True  # its request lets the broker create what is not there
     full_alter_keeps_others = False
 
     def __init__(self, bootstrap: str, run: Callable[[Any], Any]) -> None:

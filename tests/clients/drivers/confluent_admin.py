@@ -36,6 +36,7 @@ def done(futures: Mapping[Any, Any]) -> Any:
 
 
 class ConfluentAdmin:
+    describing_creates = False
     full_alter_keeps_others = False
 
     def __init__(self, bootstrap: str) -> None:

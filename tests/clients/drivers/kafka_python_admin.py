@@ -28,6 +28,7 @@ def check(error: type[Exception] | None) -> None:
 
 
 class KafkaPythonAdmin:
+    describing_creates = False
     full_alter_keeps_others = True  # the client asks for what is set and sends it along
 
     def __init__(self, bootstrap: str) -> None:

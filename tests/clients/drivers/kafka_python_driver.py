@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import RebalanceInProgressError
 
 from clients.drivers import NOT_KAFKAS, Committed, Received, Sent, Unsupported
 from clients.drivers.kafka_python_admin import KafkaPythonAdmin
@@ -155,6 +156,7 @@ class KafkaPythonReader(ConsumerRebalanceListener):
     def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
         self.rebalances = 0
         self.revoked: set[int] = set()
+        self._early: list[Received] = []  # came while a commit waited for a rebalance
         self._consumer = consumer
         self._topic = topic
 
@@ -176,7 +178,10 @@ class KafkaPythonReader(ConsumerRebalanceListener):
         return TopicPartition(self._topic, partition)
 
     def poll(self) -> list[Received]:
-        return [_received(record) for records in self._consumer.poll(POLL_MS).values() for record in records]
+        found, self._early = self._early, []
+        for records in self._consumer.poll(POLL_MS).values():
+            found += [_received(record) for record in records]
+        return found
 
     def take(self, found: list[Received], count: int) -> bool:
         for records in self._consumer.poll(POLL_MS, max_records=count - len(found)).values():
@@ -204,9 +209,17 @@ class KafkaPythonReader(ConsumerRebalanceListener):
         self._consumer.resume(self._place(partition))
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
-        self._consumer.commit(
-            {self._place(index): OffsetAndMetadata(one.offset, one.metadata, -1) for index, one in offsets.items()}
-        )
+        wanted = {self._place(index): OffsetAndMetadata(one.offset, one.metadata, -1) for index, one in offsets.items()}
+        wait_until(lambda: self._try_to_commit(wanted), "a commit outside of rebalances")
+
+    def _try_to_commit(self, wanted: dict[TopicPartition, OffsetAndMetadata]) -> bool:
+        """The client refuses while it knows of a rebalance, and says to poll and to try again."""
+        try:
+            self._consumer.commit(wanted)
+        except RebalanceInProgressError:
+            self._early = self.poll()
+            return False
+        return True
 
     def committed(self, partition: int) -> Committed | None:
         found = self._consumer.committed(self._place(partition), metadata=True)

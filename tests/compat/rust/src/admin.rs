@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rdkafka::admin::{AdminOptions, AlterConfig, ConfigResource, ConfigSource, NewPartitions, ResourceSpecifier};
 use rdkafka::client::ClientContext;
+use rdkafka::consumer::{Consumer, DefaultConsumerContext};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::Message;
 use rdkafka::producer::FutureProducer;
@@ -26,9 +27,10 @@ pub fn add(all: &mut Scenarios) {
     all.insert("throttle", Box::new(throttle));
 }
 
-/// Each partition's leader, or Kafka's error.
+/// Each partition's leader, or Kafka's error. By a consumer, because other clients of librdkafka's ask for creation.
 fn leaders(run: &Run, topic: &str) -> Result<Vec<i32>, RDKafkaErrorCode> {
-    let found = run.admin.inner().fetch_metadata(Some(topic), CALL).expect("metadata");
+    let consumer = run.consumer(DefaultConsumerContext, &[]);
+    let found = consumer.fetch_metadata(Some(topic), CALL).expect("metadata");
     match found.topics()[0].error() {
         Some(error) => Err(error.into()),
         None => Ok(found.topics()[0].partitions().iter().map(|one| one.leader()).collect()),
