@@ -86,13 +86,18 @@ def broker_settings(settings: Mapping[str, str]) -> BrokerSettings:
         parse_addresses(bootstrap)
     except ClientError as error:
         raise OptionError(f"option kafka.bootstrap.servers: {error.message}") from error
+    security = {name: value for name, value in settings.items() if name.startswith(("security.", "ssl.", "sasl."))}
+    if security:
+        from runnel.spark.brokers.security import check
+
+        check(security)  # here, on the driver, once; else every task would complain
     return BrokerSettings(
         bootstrap=bootstrap,
         client_id=settings.get("client.id", "runnel-spark"),
         request_timeout_s=whole_number(settings, "request.timeout.ms", 30_000, least=1) / 1000,
         patience_s=whole_number(settings, "default.api.timeout.ms", 60_000, least=0) / 1000,
         receive_buffer_bytes=max(0, whole_number(settings, "receive.buffer.bytes", 0, least=-1)),
-        security={name: value for name, value in settings.items() if name.startswith(("security.", "ssl.", "sasl."))},
+        security=security,
     )
 
 

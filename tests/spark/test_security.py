@@ -1,0 +1,160 @@
+"""TLS and SASL: the messages by the book, and logins at Apache Kafka, which checks them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runnel.client.errors import ClientError
+from runnel.spark.brokers.security import _scram, check, credentials
+from runnel.spark.errors import OptionError
+from spark.records import numbered, produce, read_batch, values
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def test_scram_as_in_rfc_7677() -> None:
+    talk = _scram("sha256", "user", "pencil", "rOprNGfwEbeRWgbNEkqO")
+    assert next(talk) == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    assert talk.send(challenge) == (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    with pytest.raises(StopIteration):
+        talk.send(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+
+
+@pytest.mark.parametrize(
+    ("replies", "complaint"),
+    [
+        ([b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"], "nonce does not continue ours"),
+        ([b"r=mineandtheirs,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", b"v=AAAA"], "signature is wrong"),
+    ],
+)
+def test_a_broker_that_does_not_know_the_password_is_not_believed(replies: list[bytes], complaint: str) -> None:
+    talk = _scram("sha256", "user", "pencil", "mine")
+    next(talk)
+    for reply in replies[:-1]:
+        talk.send(reply)
+    with pytest.raises(ValueError, match=complaint):
+        talk.send(replies[-1])
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (f'{PLAIN_MODULE} required username="me" password="a \\"b\\" ;c";', ("me", 'a "b" ;c')),
+        (f"{SCRAM_MODULE} required  password='p' username = me ;", ("me", "p")),
+    ],
+)
+def test_credentials_are_read_from_the_line_of_jaas(line: str, expected: tuple[str, str]) -> None:
+    assert credentials({"sasl.jaas.config": line}) == expected
+
+
+REFUSED = [
+    ({"security.protocol": "KERBEROS"}, "write one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    ({"security.protocol": "SASL_PLAINTEXT"}, "kafka.sasl.mechanism is GSSAPI: this client has PLAIN, SCRAM"),
+    ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "kafka.sasl.jaas.config must name a user"),
+    ({"security.protocol": "SSL", "ssl.truststore.location": "/x.jks"}, "set kafka.ssl.truststore.type to PEM"),
+    (
+        {"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem", "ssl.truststore.type": "PEM"},
+        "do not load",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "complaint"), REFUSED)
+def test_refused(settings: dict[str, str], complaint: str) -> None:
+    with pytest.raises(OptionError, match=complaint):
+        check(settings)
+
+
+# At Apache Kafka ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate for 127.0.0.1 that signs itself, in one PEM file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    key, made, both = folder / "key.pem", folder / "certificate.pem", folder / "both.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)]
+    subprocess.run(command, check=True, capture_output=True)
+    both.write_text(key.read_text() + made.read_text())
+    return both
+
+
+@pytest.fixture(scope="module")
+def listeners(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iterator[dict[str, str]]:
+    """The addresses of an Apache Kafka's listeners, by security protocol."""
+    from benchmarks.kafka_jars import KafkaUnavailable
+    from benchmarks.peers import free_port
+
+    from spark.secured_kafka import SecuredKafka
+
+    ports = {name: free_port() for name in ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")}
+    try:
+        kafka = SecuredKafka(ports, certificate)
+    except KafkaUnavailable as reason:
+        pytest.skip(str(reason))
+    folder = tmp_path_factory.mktemp("kafka")
+    kafka.prepare(folder)
+    with kafka.start(folder) as broker:
+        broker.wait_until_answering()
+        yield {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+
+
+def login(protocol: str, mechanism: str, certificate: Path, password: str) -> dict[str, str]:
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    options = {"kafka.security.protocol": protocol}
+    if "SASL" in protocol:
+        options["kafka.sasl.mechanism"] = mechanism
+        options["kafka.sasl.jaas.config"] = f'{module} required username="alice" password="{password}";'
+    if "SSL" in protocol:
+        options["kafka.ssl.truststore.location"] = str(certificate)
+        options["kafka.ssl.truststore.type"] = "PEM"
+    return options
+
+
+WAYS = [
+    ("SASL_PLAINTEXT", "PLAIN"),
+    ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
+    ("SASL_PLAINTEXT", "SCRAM-SHA-512"),
+    ("SSL", ""),
+    ("SASL_SSL", "SCRAM-SHA-512"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.parametrize(("protocol", "mechanism"), WAYS)
+def test_reading_through_every_door(
+    listeners: dict[str, str], certificate: Path, protocol: str, mechanism: str
+) -> None:
+    topic = f"t-{protocol}-{mechanism}".lower()
+    produce(listeners["PLAINTEXT"], topic, numbered(5))
+    options: dict[str, Any] = login(protocol, mechanism, certificate, "secret")
+    assert values(read_batch(listeners[protocol], subscribe=topic, **options)) == [b"0", b"1", b"2", b"3", b"4"]
+    if mechanism:
+        options = login(protocol, mechanism, certificate, "wrong")
+        with pytest.raises(ClientError, match=r"authentication at .* [Aa]uthentication failed"):
+            read_batch(listeners[protocol], subscribe=topic, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_the_wrong_door(listeners: dict[str, str], certificate: Path) -> None:
+    patience = {"kafka.default.api.timeout.ms": "500", "fetchOffset.numRetries": "1", "subscribe": "t"}
+    with pytest.raises(ClientError, match="no TLS with"):
+        read_batch(listeners["PLAINTEXT"], **patience, **login("SSL", "", certificate, ""))
+    stranger = {"kafka.security.protocol": "SSL", **patience}
+    with pytest.raises(ClientError, match="certificate verify failed"):
+        read_batch(listeners["SSL"], **stranger)
