@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types layers docs bench compat fuzz soak clean
+.PHONY: help run test lint types layers docs bench compat diff fuzz soak clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,9 +53,13 @@ docs: $(VENV)/.core ## rewrite the pages that are made from tables
 bench: $(VENV)/.dev ## measure against Apache Kafka, about 45 minutes (ROWS=startup,latency for a part)
 	@$(BIN)/python -m benchmarks --write $(if $(ROWS),--only $(ROWS)) $(ARGS)
 
-compat: $(VENV)/.dev ## the clients of others, Java ones too: client x feature -> ok or FAIL
-	@$(BIN)/python -m benchmarks.kafka_jars || echo "the Java tests will be skipped"
-	@$(BIN)/python -m pytest -q tests/clients tests/java --compat-table
+compat: $(VENV)/.dev ## every client, tool and framework of the compatibility card, written to docs/compatibility.md
+	@$(BIN)/python -m benchmarks.kafka_jars || echo "the Java columns and tools will not run"
+	@PYTHONPATH=tests:. $(BIN)/python -m compat $(ARGS)
+
+diff: $(VENV)/.dev ## the same requests to Apache Kafka and to Runnel: SEEDS=100 random sequences, from SEED=1 on
+	@$(BIN)/python -m benchmarks.kafka_jars
+	@RUNNEL_TEST_SEEDS=$(or $(SEEDS),100) RUNNEL_TEST_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q tests/differential
 
 soak: $(VENV)/.dev ## SIGKILL a broker under load, KILLS=50 times, and look for every acknowledged record
 	@RUNNEL_TEST_KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -q tests/crash -m slow

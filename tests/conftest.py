@@ -1,4 +1,4 @@
-"""Fixtures of the tests that talk to a real broker over TCP, and the `client x feature` table of `make compat`.
+"""Fixtures of the tests that talk to a real broker over TCP.
 
 `bootstrap` is a `runnel serve` process shared by the session, or, with RUNNEL_TEST_BOOTSTRAP=host:port, any broker
 that is already running (Apache Kafka, to check the tests themselves).
@@ -20,15 +20,9 @@ EXTERNAL_BOOTSTRAP = external_bootstrap()
 RUN_MARK = secrets.token_hex(3)
 
 _topic_numbers = itertools.count(1)
-_compat_results: dict[tuple[str, str], str] = {}
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--compat-table", action="store_true", help="print the client x feature table at the end")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "compat(client, feature): one cell of the compatibility table")
     # Warnings are errors, but not those that kafka-python causes while it imports itself.
     config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text|contents) is deprecated:DeprecationWarning")
 
@@ -115,31 +109,3 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed:
         for broker in WATCHED:
             report.sections.append((f"stderr of broker {broker.address}", broker.stderr_text()))
-    _note_compat(item, report)
-
-
-def _note_compat(item: pytest.Item, report: pytest.TestReport) -> None:
-    mark = item.get_closest_marker("compat")
-    if mark is None or (report.when != "call" and report.outcome == "passed"):
-        return
-    parameters: dict[str, Any] = (getattr(item, "callspec", None) and item.callspec.params) or {}  # type: ignore[attr-defined]
-    client = mark.kwargs.get("client") or str(parameters.get("client_name", "?"))
-    feature = mark.kwargs.get("feature") or item.name.split("[")[0].removeprefix("test_").replace("_", " ")
-    worst = {"passed": 0, "skipped": 1, "failed": 2}
-    cell = (feature, client)
-    if worst[report.outcome] >= worst.get(_compat_results.get(cell, "passed"), 0):
-        _compat_results[cell] = report.outcome
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if not config.getoption("--compat-table") or not _compat_results:
-        return
-    words = {"passed": "ok", "failed": "FAIL", "skipped": "skip"}
-    clients = sorted({client for _, client in _compat_results})
-    features = list(dict.fromkeys(feature for feature, _ in _compat_results))
-    width = max(len(feature) for feature in features)
-    terminalreporter.section("compatibility: client x feature ('-' = the client has no such call)")
-    terminalreporter.write_line(" " * width + "  " + "  ".join(f"{client:>12}" for client in clients))
-    for feature in features:
-        cells = [words.get(_compat_results.get((feature, client), ""), "-") for client in clients]
-        terminalreporter.write_line(f"{feature:<{width}}  " + "  ".join(f"{cell:>12}" for cell in cells))

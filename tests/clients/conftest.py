@@ -1,4 +1,4 @@
-"""The client under test as a fixture, one test per client; what a client cannot do is a plain skip."""
+"""The client under test as a fixture, one test per client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clients.drivers import CLIENTS, Driver, Unsupported, load_driver
+from clients.drivers import CLIENTS, Driver, load_driver
 from harness.raw import RawConnection
 
 
@@ -19,15 +19,6 @@ def client_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def client(client_name: str, bootstrap: str) -> Driver:
     return load_driver(client_name, bootstrap)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A driver that raises Unsupported skips its test."""
-    try:
-        return (yield)
-    except Unsupported as reason:
-        pytest.skip(str(reason))
 
 
 @pytest.fixture

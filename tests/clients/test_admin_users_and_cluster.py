@@ -36,10 +36,6 @@ def user() -> str:
 # ------------------------------------------------------------------------------------------------ confluent
 
 
-def with_confluent(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.compat(client="confluent", feature=name)
-
-
 @pytest.fixture
 def librdkafka(bootstrap: str) -> confluent.AdminClient:
     return confluent.AdminClient({"bootstrap.servers": bootstrap})
@@ -51,7 +47,6 @@ def done(futures: dict[Any, Any]) -> Any:
     return future.result(CALL_SECONDS)
 
 
-@with_confluent("admin: SCRAM users")
 def test_scram_with_confluent(librdkafka: confluent.AdminClient, user: str) -> None:
     mechanism = confluent.ScramMechanism.SCRAM_SHA_512
     info = confluent.ScramCredentialInfo(mechanism, 8192)
@@ -68,7 +63,6 @@ def found_user(client: confluent.AdminClient, user: str) -> Any:
     return client.describe_user_scram_credentials().result(CALL_SECONDS).get(user)
 
 
-@with_confluent("admin: elect leaders")
 def test_elections_with_confluent(librdkafka: confluent.AdminClient, new_topic: NewTopic) -> None:
     name = new_topic(partitions=2)
     asked = [TopicPartition(name, 0), TopicPartition(name, 1), TopicPartition("no-such-topic", 0)]
@@ -80,7 +74,6 @@ def test_elections_with_confluent(librdkafka: confluent.AdminClient, new_topic: 
     }
 
 
-@with_confluent("admin: group configs")
 def test_group_configs_with_confluent(librdkafka: confluent.AdminClient, user: str) -> None:
     key = "consumer.session.timeout.ms"
     entry = confluent.ConfigEntry(key, "50000", incremental_operation=confluent.AlterConfigOpType.SET)
@@ -93,10 +86,6 @@ def test_group_configs_with_confluent(librdkafka: confluent.AdminClient, user: s
 # ------------------------------------------------------------------------------------------------ kafka-python
 
 
-def with_kafka_python(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.compat(client="kafka-python", feature=name)
-
-
 @pytest.fixture
 def kafka_python(bootstrap: str) -> Iterator[KafkaAdminClient]:
     client = KafkaAdminClient(bootstrap_servers=bootstrap)
@@ -104,7 +93,6 @@ def kafka_python(bootstrap: str) -> Iterator[KafkaAdminClient]:
     client.close()
 
 
-@with_kafka_python("admin: SCRAM users")
 def test_scram_with_kafka_python(kafka_python: KafkaAdminClient, user: str) -> None:
     upsertion = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, "the password", iterations=4096)
     assert kafka_python.alter_user_scram_credentials([upsertion]) == {user: None}
@@ -120,7 +108,6 @@ def test_scram_with_kafka_python(kafka_python: KafkaAdminClient, user: str) -> N
     assert kafka_python.alter_user_scram_credentials([deletion])[user] is not None
 
 
-@with_kafka_python("admin: elect leaders")
 def test_elections_with_kafka_python(kafka_python: KafkaAdminClient, new_topic: NewTopic) -> None:
     name = new_topic()
     (topic,) = kafka_python.elect_leaders(0, {name: [0]}).replica_election_results
@@ -129,7 +116,6 @@ def test_elections_with_kafka_python(kafka_python: KafkaAdminClient, new_topic: 
         kafka_python.elect_leaders(0, {"no-such-topic": [0]})
 
 
-@with_kafka_python("admin: reassign partitions")
 def test_reassignments_with_kafka_python(kafka_python: KafkaAdminClient, new_topic: NewTopic) -> None:
     partition = KafkaPythonPartition(new_topic(), 0)
     broker = kafka_python.describe_cluster()["brokers"][0]["broker_id"]
@@ -142,7 +128,6 @@ def test_reassignments_with_kafka_python(kafka_python: KafkaAdminClient, new_top
     assert kafka_python.list_partition_reassignments() == {}
 
 
-@with_kafka_python("admin: features")
 def test_features_with_kafka_python(kafka_python: KafkaAdminClient) -> None:
     groups = kafka_python.describe_features()["group.version"]
     assert (groups["supported"], groups["finalized"]) == ((0, 1), (1, 1))
@@ -151,14 +136,12 @@ def test_features_with_kafka_python(kafka_python: KafkaAdminClient) -> None:
         kafka_python.update_features({"group.version": 2})
 
 
-@with_kafka_python("admin: metadata quorum")
 def test_quorum_with_kafka_python(kafka_python: KafkaAdminClient) -> None:
     partition = kafka_python.describe_metadata_quorum()["topics"][0]["partitions"][0]
     assert partition["leader_id"] == partition["current_voters"][0]["replica_id"]
     assert 0 < partition["high_watermark"] <= partition["current_voters"][0]["log_end_offset"]
 
 
-@with_kafka_python("admin: describe producers")
 def test_producers_with_kafka_python(kafka_python: KafkaAdminClient, new_topic: NewTopic, bootstrap: str) -> None:
     name = new_topic()
     ConfluentDriver(bootstrap).produce(name, [Sent(value=b"a"), Sent(value=b"b")], idempotent=True)
@@ -167,7 +150,6 @@ def test_producers_with_kafka_python(kafka_python: KafkaAdminClient, new_topic: 
     assert (producer.last_sequence, producer.producer_epoch) == (1, 0)
 
 
-@with_kafka_python("admin: list config resources")
 def test_config_resources_with_kafka_python(kafka_python: KafkaAdminClient, new_topic: NewTopic, user: str) -> None:
     name = new_topic()
     group = ConfigResource("GROUP", user, configs={"consumer.session.timeout.ms": "50000"})
@@ -178,7 +160,6 @@ def test_config_resources_with_kafka_python(kafka_python: KafkaAdminClient, new_
     wait_until(lambda: user not in str(kafka_python.list_config_resources(["GROUP"])), "the group is not listed")
 
 
-@with_kafka_python("admin: alter replica log dirs")
 def test_log_dirs_with_kafka_python(kafka_python: KafkaAdminClient, new_topic: NewTopic) -> None:
     name = new_topic()
     broker = kafka_python.describe_cluster()["brokers"][0]["broker_id"]

@@ -24,7 +24,6 @@ def numbered() -> list[Sent]:
     return [Sent(f"{index:06d}".encode() * 10, key=b"k") for index in range(RECORDS)]
 
 
-@pytest.mark.compat(feature="idempotent retries")
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 def test_no_duplicates_when_replies_are_lost(
     client: Driver, new_topic: NewTopic, bootstrap: str, compression: str

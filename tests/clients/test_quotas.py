@@ -47,7 +47,6 @@ def client_id(name: str) -> tuple[tuple[str, str | None], ...]:
     return (("client-id", name),)
 
 
-@pytest.mark.compat(client="librdkafka", feature="throttled by quotas")
 def test_librdkafka_is_told_and_loses_nothing(bootstrap: str, new_topic: NewTopic, new_name: Callable[[], str]) -> None:
     topic, name = new_topic(), new_name()
     events: list[ThrottleEvent] = []
@@ -70,7 +69,6 @@ def test_librdkafka_is_told_and_loses_nothing(bootstrap: str, new_topic: NewTopi
     assert len(events) > produce_events
 
 
-@pytest.mark.compat(client="kafka-python", feature="throttled by quotas")
 def test_kafka_python_is_told(bootstrap: str, new_topic: NewTopic, new_name: Callable[[], str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -87,7 +85,6 @@ def test_kafka_python_is_told(bootstrap: str, new_topic: NewTopic, new_name: Cal
 
 
 @pytest.mark.java
-@pytest.mark.compat(client="java", feature="throttled by quotas")
 def test_java_clients_are_told(bootstrap: str, new_topic: NewTopic, new_name: Callable[[], str]) -> None:
     name = new_name()
     limits = {"producer_byte_rate": RATE, "consumer_byte_rate": RATE, "controller_mutation_rate": 1.0}
@@ -102,7 +99,6 @@ def test_java_clients_are_told(bootstrap: str, new_topic: NewTopic, new_name: Ca
 
 
 @pytest.mark.java
-@pytest.mark.compat(client="java tools", feature="kafka-configs for quotas")
 def test_kafka_configs_sets_and_shows_them(bootstrap: str) -> None:
     java = find_java()
 

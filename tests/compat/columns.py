@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from benchmarks.kafka_jars import KafkaUnavailable, cache_dir, client_libs, java_executable, kafka_libs
 
+from java.jars import JVM_FLAGS
+
 HERE = Path(__file__).parent
 TESTS = HERE.parent
 BUILD_SECONDS = 1800.0
-# A short-lived JVM is faster with one compiler; the heap is small because the machine is shared.
-JVM_FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 class Unavailable(Exception):

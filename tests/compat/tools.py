@@ -17,7 +17,8 @@ from benchmarks.kafka_jars import KafkaUnavailable, java_executable, kafka_libs
 
 from clients.drivers import Committed, Sent
 from clients.drivers.confluent_driver import ConfluentDriver
-from compat.columns import JVM_FLAGS, Unavailable, tool
+from compat.columns import Unavailable, tool
+from java.jars import JVM_FLAGS
 
 TOOL_SECONDS = 180.0
 _TOOLS = "org.apache.kafka.tools"

@@ -28,7 +28,6 @@ def raw(bootstrap: str) -> Iterator[RawConnection]:
         yield connection
 
 
-@pytest.mark.compat(client="confluent", feature="commit, committed, seek")
 def test_a_member_resumes_where_the_group_was(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic()
     produce(bootstrap, topic, 10)
@@ -48,7 +47,6 @@ def test_a_member_resumes_where_the_group_was(bootstrap: str, new_topic: NewTopi
         assert second.values[0] == (0, 4)
 
 
-@pytest.mark.compat(client="confluent", feature="auto commit")
 def test_a_member_that_leaves_has_committed(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic()
     produce(bootstrap, topic, 10)
@@ -97,7 +95,6 @@ def _fetch(raw: RawConnection, version: int, group: str, names: dict[str, Any] |
     ]
 
 
-@pytest.mark.compat(client="confluent", feature="group administration")
 def test_groups_are_listed_described_altered_and_deleted(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic(partitions=2)
     admin = AdminClient({"bootstrap.servers": bootstrap})

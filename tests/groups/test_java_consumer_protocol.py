@@ -22,15 +22,10 @@ GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
 
 
-def feature(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.compat(client="java", feature=name)
-
-
 def places(topic: str, count: int) -> set[str]:
     return {f"{topic}-{number}" for number in range(count)}
 
 
-@feature("consumer protocol (KIP-848)")
 def test_members_share_leave_and_are_described(
     java: Java, member_classes: Path, quick: BrokerProcess, new_name: Callable[[], str]
 ) -> None:
@@ -57,8 +52,6 @@ def _check_described(java: Java, broker: BrokerProcess, group: str) -> None:
 
     described = groups("--describe", "--group", group)
     assert len(re.findall(rf"^{group}\s+{group}\s+\d\s+20\s+20\s+0\s+\S+", described, re.MULTILINE)) == 6, described
-    state = groups("--describe", "--group", group, "--state", "--verbose")
-    assert re.search(r"\buniform\s+Stable\b", state), state
     members = groups("--describe", "--group", group, "--members", "--verbose")
     assert len(re.findall(rf"^{group}\s+.*{group}:\d,\d", members, re.MULTILINE)) == 3, members
     listed = groups("--list", "--type", "consumer", "--state")
@@ -85,7 +78,6 @@ def _check_dump(java: Java, broker: BrokerProcess, group: str) -> None:
         assert complaint not in said, said
 
 
-@feature("consumer protocol, static membership")
 def test_a_static_member_comes_back_to_its_partitions(
     java: Java, member_classes: Path, quick: BrokerProcess, new_name: Callable[[], str]
 ) -> None:
@@ -103,7 +95,6 @@ def test_a_static_member_comes_back_to_its_partitions(
         assert members.rebalances["a"] == rebalances
 
 
-@feature("consumer protocol, subscription by expression")
 def test_subscriptions_by_expression(
     java: Java, member_classes: Path, quick: BrokerProcess, new_name: Callable[[], str]
 ) -> None:
@@ -119,7 +110,6 @@ def test_subscriptions_by_expression(
 
 
 @pytest.mark.parametrize("assignor", ["RangeAssignor", "CooperativeStickyAssignor"])
-@feature("rolling migration between the protocols")
 def test_rolling_upgrade_and_downgrade(
     java: Java, member_classes: Path, quick: BrokerProcess, new_name: Callable[[], str], assignor: str
 ) -> None:

@@ -18,20 +18,6 @@ TOOLS = "org.apache.kafka.tools"
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def feature(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.compat(client="java tools", feature=name)
-
-
-@feature("kafka-consumer-perf-test")
-def test_consumer_perf_test(java: Java, bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic()
-    produce(bootstrap, topic, 2000)
-    arguments = ("--bootstrap-server", bootstrap, "--topic", topic, "--group", topic, "--num-records", "2000")
-    said = java.run(f"{TOOLS}.ConsumerPerformance", *arguments).check()
-    assert re.search(r", 2000, ", said), said
-
-
-@feature("kafka-consumer-groups")
 def test_console_consumer_and_group_command(
     java: Java, bootstrap: str, new_topic: NewTopic, own_broker: BrokerProcess
 ) -> None:

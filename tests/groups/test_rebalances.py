@@ -14,7 +14,6 @@ EVERYTHING = list(range(4))
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-@pytest.mark.compat(client="confluent", feature="group rebalance of two members")
 def test_two_members_share_and_one_takes_over(bootstrap: str, new_topic: NewTopic, strategy: str) -> None:
     topic = new_topic(partitions=4)
     produce(bootstrap, topic, 5, 4)
@@ -31,7 +30,6 @@ def test_two_members_share_and_one_takes_over(bootstrap: str, new_topic: NewTopi
         poll_until(lambda: first.partitions == EVERYTHING, "all of it back", first)
 
 
-@pytest.mark.compat(client="confluent", feature="static membership")
 def test_a_static_member_restarts_without_a_rebalance(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic(partitions=4)
     static = {"session_timeout_ms": 30_000}
@@ -48,7 +46,6 @@ def test_a_static_member_restarts_without_a_rebalance(bootstrap: str, new_topic:
         assert first.rebalances == rebalances
 
 
-@pytest.mark.compat(client="confluent", feature="member that dies")
 def test_a_member_that_falls_silent_is_replaced(
     start_broker: Callable[..., BrokerProcess], new_name: Callable[[], str]
 ) -> None:
@@ -65,7 +62,6 @@ def test_a_member_that_falls_silent_is_replaced(
         poll_until(lambda: second.partitions == EVERYTHING, "the partitions of who stopped polling", second)
 
 
-@pytest.mark.compat(client="confluent", feature="group survives a broker restart")
 def test_a_group_goes_on_when_the_broker_is_back(
     start_broker: Callable[..., BrokerProcess], new_name: Callable[[], str]
 ) -> None:

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-CLIENTS = ("confluent", "aiokafka", "kafka-python", "kcat")
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+CLIENTS = ("confluent", "aiokafka", "kafka-python")
 
 
 NOT_KAFKAS = -2  # the error code of what is no error of the broker's (-1 is the broker's "unknown")
@@ -47,10 +46,6 @@ class Committed(NamedTuple):
 
     offset: int
     metadata: str
-
-
-class Unsupported(Exception):
-    """This client has no such feature; the test skips and says so."""
 
 
 class Reader(Protocol):
@@ -129,7 +124,6 @@ _MODULES = {
     "confluent": "clients.drivers.confluent_driver",
     "aiokafka": "clients.drivers.aiokafka_driver",
     "kafka-python": "clients.drivers.kafka_python_driver",
-    "kcat": "clients.drivers.kcat_driver",
 }
 
 

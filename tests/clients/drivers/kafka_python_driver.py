@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import RebalanceInProgressError
 
-from clients.drivers import NOT_KAFKAS, Committed, Received, Sent, Unsupported
+from clients.drivers import NOT_KAFKAS, Committed, Received, Sent
 from clients.drivers.kafka_python_admin import KafkaPythonAdmin
 from harness.conditions import wait_until
 
@@ -32,8 +32,6 @@ class KafkaPythonDriver:
         return KafkaPythonAdmin(self.bootstrap)
 
     def produce(self, topic: str, messages: Sequence[Sent], **options: Any) -> list[int]:
-        if any(value is None for sent in messages for _, value in sent.headers):
-            raise Unsupported("kafka-python refuses null header values before they reach the broker")
         producer = self._producer(options)
         try:
             futures = [self._send(producer, topic, sent) for sent in messages]
