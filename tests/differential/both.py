@@ -26,6 +26,7 @@ SETTINGS = {
     "group.min.session.timeout.ms": "200",
     "group.consumer.assignment.interval.ms": "0",  # ours too; Kafka's second would make epochs a matter of time
     "num.partitions": "2",
+    "log.retention.ms": "-1",  # the records of these tests are old
     "offsets.topic.num.partitions": "3",
 }
 """Of both brokers; everything else has its default."""

@@ -24,6 +24,7 @@ KEY_FIELDS = frozenset(
         "node_id",
         "broker_id",
         "replica_id",
+        "producer_id",
         "api_key",
         "key",
         "resource_type",
@@ -90,7 +91,7 @@ def _by_key(items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Items by key; a key that comes again is numbered, as are items without one."""
     found: dict[str, dict[str, Any]] = {}
     for item in items:
-        key = _key(item)
+        key = key_of(item)
         copies = 1
         unique = key or "1"
         while unique in found:
@@ -100,7 +101,8 @@ def _by_key(items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _key(item: dict[str, Any]) -> str:
+def key_of(item: dict[str, Any]) -> str:
+    """What an item of an array is told apart by; empty where nothing does."""
     if "entity" in item:  # of a quota: what it is for is a list
         return ",".join(sorted(f"{part['entity_type']}={part['entity_name']}" for part in item["entity"]))
     return ",".join(f"{name}={item[name]}" for name in item if name in KEY_FIELDS and not _is_second_name(name, item))

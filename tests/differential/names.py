@@ -41,6 +41,9 @@ class Names:
         self._values[name] = value
         self._names[name.kind, value] = name
 
+    def learn_topic(self, topic: str, topic_id: uuid.UUID) -> None:
+        self.learn(Name("topic", topic), topic_id)
+
     def value(self, name: Name) -> Any:
         return self._values[name]
 

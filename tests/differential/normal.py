@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from differential.sides import Side
 
 GENERATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$|^[\w-]{22}$")
-DESCRIBE_QUORUM = 55
+FETCH, DESCRIBE_LOG_DIRS, DESCRIBE_QUORUM = 1, 35, 55
+OFFSETS_TOPIC = "__consumer_offsets"
 RECENT_MS = 1_700_000_000_000
 
 
@@ -86,14 +87,31 @@ FIELDS_OF_API: dict[tuple[int, str], Callable[[Side, Any], Any]] = {
 """The same for one API: how long the metadata log is, how often its leader was elected."""
 
 
+def _without_sizes(topic: dict[str, Any]) -> dict[str, Any]:
+    """How many of its records a coordinator writes as one batch is its own affair."""
+    return {**topic, "partitions": [{**partition, "partition_size": "<some>"} for partition in topic["partitions"]]}
+
+
+def _merged(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Topics of a Fetch reply, each once: how often one is named depends on the order of the session's partitions."""
+    merged: dict[str, dict[str, Any]] = {}
+    for topic in topics:
+        key = str(topic.get("topic", topic.get("topic_id")))
+        known = merged.setdefault(key, {**topic, "partitions": []})
+        known["partitions"] += topic["partitions"]
+    return list(merged.values())
+
+
 def normal(side: Side, api_key: int, value: Any, field: str = "") -> Any:
     rule = FIELDS.get(field) or FIELDS_OF_API.get((api_key, field))
     if rule is not None and value is not None:
         return rule(side, value)
     if isinstance(value, dict):
-        return {name: normal(side, api_key, inner, name) for name, inner in value.items()}
+        made = {name: normal(side, api_key, inner, name) for name, inner in value.items()}
+        return _without_sizes(made) if (api_key, made.get("name")) == (DESCRIBE_LOG_DIRS, OFFSETS_TOPIC) else made
     if isinstance(value, list):
-        return [normal(side, api_key, item) for item in value]
+        items = [normal(side, api_key, item) for item in value]
+        return _merged(items) if (api_key, field) == (FETCH, "responses") else items
     return side.names.named(value)
 
 

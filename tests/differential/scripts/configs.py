@@ -40,8 +40,8 @@ def describe_topic_configs(play: Play) -> None:
 
 @scenario(DESCRIBE_CONFIGS)
 def describe_broker_configs(play: Play) -> None:
-    def describe(name: str, keys: list[str] | None = None, **options: Any) -> None:
-        row = {"resource_type": BROKER, "resource_name": name, "configuration_keys": keys}
+    def describe(name: str, keys: list[str] | None = None, kind: int = BROKER, **options: Any) -> None:
+        row = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
         play.ask({"resources": [row], **options}, settle=True)
 
     describe("1")
@@ -51,6 +51,13 @@ def describe_broker_configs(play: Play) -> None:
     describe("1", ["log.retention.ms", "nope"], include_synonyms=True)
     for bad in ("2", "x", "-1", " 1"):
         describe(bad)
+    for name in ("1", "", "2", "x"):
+        describe(name, kind=LOGGER)
+    for kind in (METRICS, GROUP):
+        describe("nobody", kind=kind)
+        describe("", kind=kind)
+    rows = [{"resource_type": kind, "resource_name": "1", "configuration_keys": ["a"]} for kind in (BROKER, UNKNOWN)]
+    play.ask({"resources": rows})
 
 
 def change(play: Play, name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC, **options: Any) -> None:
@@ -102,6 +109,7 @@ def change_topic_configs(play: Play) -> None:
     described(play, name)
     for bad in ("nope", "a b", "", "__cluster_metadata"):
         change(play, bad, ("retention.ms", SET, "1"))
+        change(play, bad, ("retention.ms", SUBTRACT, "1"))
     for kind in (UNKNOWN, ANY, GROUP_OLD, 99):
         change(play, "x", ("a", SET, "1"), kind=kind)
     play.ask({"resources": []})
@@ -116,6 +124,7 @@ def change_broker_configs(play: Play) -> None:
         described(play, name, BROKER)
         described(play, "1", BROKER)
         change(play, name, ("num.partitions", SET, "7"), kind=BROKER)
+        change(play, name, ("nope", SET, "7"), kind=BROKER, validate_only=True)
         change(play, name, ("log.retention.ms", SET, "x"), kind=BROKER)
         change(play, name, ("log.retention.ms", SET, None), kind=BROKER)
         change(play, name, ("log.retention.ms", APPEND, "1"), kind=BROKER)

@@ -237,3 +237,4 @@ def describe_topic_partitions(play: Play) -> None:
     describe(names[0], cursor=("", 0))
     describe(cursor=("", 0))
     describe(cursor=("zzzz", 0))
+    describe(limit=3)

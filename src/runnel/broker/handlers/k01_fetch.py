@@ -125,8 +125,11 @@ def resolve(context: Context, request: FetchRequest) -> tuple[Requests, FetchSes
             session.update(named)
         return named, session
     session = sessions.resume(request, by_id, now_ms)
-    session.forget(_forgotten(node, request))
     session.update(named)
+    session.forget(_forgotten(node, request))
+    if not session.wanted:  # nothing is left to remember
+        sessions.close(session.session_id)
+        return named, None
     every = session.wanted.items()
     if not by_id:
         return [(key, wanted.fetch) for key, wanted in every], session
@@ -175,7 +178,7 @@ def answer(context: Context, session: FetchSession | None, replies: Replies) -> 
         has_records = bool(reply.records)
         if wanted is None or wanted.has_news(reply, has_records) or first:
             told.append((key, reply))
-        if has_records and wanted is not None:
+        if has_records and wanted is not None and not first:
             session.wanted.move_to_end(
                 session_key(key)
             )  # fairness: who has just been served is asked last the next time

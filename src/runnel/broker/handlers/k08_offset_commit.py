@@ -26,7 +26,8 @@ EPOCHS_SINCE_VERSION = 9
 
 async def handle(context: Context, request: Any) -> Body:
     image = context.node.image
-    topics = [(asked, _topic(image, asked, context.version)) for asked in request.topics if asked.partitions]
+    found = [(asked, _topic(image, asked, context.version)) for asked in request.topics]
+    topics = [(asked, topic) for asked, topic in found if asked.partitions or topic is None]
     offsets = [
         _offset(topic, p)
         for asked, topic in topics

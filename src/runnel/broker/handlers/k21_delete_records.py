@@ -19,6 +19,7 @@ async def handle(context: Context, request: Any) -> Body:
         "topics": [
             {"name": topic.name, "partitions": [await _one(context, topic.name, p) for p in topic.partitions]}
             for topic in request.topics
+            if topic.partitions
         ]
     }
 

@@ -11,12 +11,24 @@ from typing import Any
 from runnel.broker.handlers.resources_named import is_denied, resource_of, topics_among_resources
 from runnel.broker.router import Access, Api, Body, Context
 from runnel.core.configs import ConfigRow
+from runnel.core.metadata import ResourceType
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode, Refusal
 
+RESOURCE_TYPES = frozenset(ResourceType)
+
 
 def handle(context: Context, request: Any) -> Body:
+    strange = [asked.resource_type for asked in request.resources if asked.resource_type not in RESOURCE_TYPES]
+    if strange:  # Kafka refuses the whole request then
+        return {"results": [_refused(asked, strange[0]) for asked in request.resources]}
     return {"results": [_result(context, request, resource) for resource in request.resources]}
+
+
+def _refused(asked: Any, strange: int) -> Body:
+    message = f"there are no configs of resource type {strange}"
+    row = {"resource_type": asked.resource_type, "resource_name": asked.resource_name, "configs": []}
+    return {**row, "error_code": ErrorCode.INVALID_REQUEST, "error_message": message}
 
 
 def _result(context: Context, request: Any, asked: Any) -> Body:

@@ -23,7 +23,9 @@ async def handle(context: Context, request: Any) -> Body:
         for topic in request.topics
         for partition in topic.partitions
     ]
-    body: Body = {"allow_replication_factor_change": factor_may_change, "error_message": None if request.topics else ""}
+    body: Body = {"allow_replication_factor_change": factor_may_change, "error_message": None}
+    if not request.topics:  # Kafka does not look further, and answers with the defaults
+        body = {"allow_replication_factor_change": True, "error_message": ""}
     try:
         check_cluster(context)
         outcomes = await context.node.cluster.reassign(wanted, factor_may_change)

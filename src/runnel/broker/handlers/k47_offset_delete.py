@@ -37,7 +37,7 @@ async def handle(context: Context, request: Any) -> Body:
             ],
         }
         for topic in request.topics
-        if topic.partitions
+        if topic.partitions or topic.name not in context.node.image.topics
     ]
     return {"topics": topics}
 

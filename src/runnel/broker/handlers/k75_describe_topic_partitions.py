@@ -34,6 +34,7 @@ def handle(context: Context, request: Any) -> Body:
         topic = context.node.image.topics.get(name)
         if topic is None or name in context.denied:
             rows.append(_refused(context, name))
+            start = 0
             continue
         rows.append(_page(topic, start, left))
         shown = len(rows[-1]["partitions"])

@@ -1,0 +1,1 @@
+"""Random sequences of requests, the same to both brokers, from a seed."""
