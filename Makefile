@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types layers docs bench compat diff fuzz soak clean
+.PHONY: help run test lint types layers docs bench compat diff fuzz soak test-spark clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,10 @@ run: $(VENV)/.core ## start the broker: data in ./runnel-data, Kafka on 127.0.0.
 test: $(VENV)/.dev ## run the tests
 	@$(BIN)/python -m benchmarks.kafka_jars || echo "the tests that need Java will be skipped"
 	@$(BIN)/python -m pytest -m "not slow"
+
+test-spark: $(VENV)/.dev ## every test of the Spark source and sink, beside Spark's own connector
+	@$(BIN)/python -m benchmarks.kafka_jars || echo "the tests that need Java will be skipped"
+	@$(BIN)/python -m pytest -q tests/spark
 
 lint: $(VENV)/.dev ## ruff: style and common mistakes
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
