@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
-from benchmarks.kafka_jars import KafkaUnavailable
-from benchmarks.peers import Kafka, RunningBroker, free_port
+from benchmarks.peers import RunningBroker
 
 from groups.consumer_scenarios import SCENARIOS, Script
 from harness.conditions import wait_until
+from harness.kafka import running_small_kafka
 from harness.process import BrokerProcess, watched
 from harness.raw import RawConnection
-from runnel.core.groups import decode_record, encode_record
-from runnel.core.groups.records import Unread
+from runnel.core.groups import GroupMachine, decode_record, encode_record
+from runnel.core.groups.records import Partitions, Unread
 from runnel.wire.batch import decode_records, iterate_headers
 
 pytestmark = pytest.mark.java
@@ -28,20 +29,6 @@ SETTINGS = {
 GROUP_NOT_READY = (14, 15, 16)
 
 
-class _SmallKafka(Kafka):
-    heap = ("-Xmx384M", "-XX:TieredStopAtLevel=1")
-
-    def prepare(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._write_properties(folder, free_port(), free_port())
-        properties = folder / "server.properties"
-        with properties.open("a") as file:
-            file.writelines(f"{name}={value}\n" for name, value in SETTINGS.items())
-        self._run(
-            "kafka.tools.StorageTool", "format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(properties)
-        )
-
-
 @pytest.fixture(scope="module")
 def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kafka")
@@ -49,13 +36,7 @@ def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def kafka(kafka_folder: Path) -> Iterator[RunningBroker]:
-    try:
-        peer = _SmallKafka()
-    except KafkaUnavailable as reason:
-        pytest.skip(str(reason))
-    peer.prepare(kafka_folder)
-    with peer.start(kafka_folder) as broker:
-        broker.wait_until_answering()
+    with running_small_kafka(kafka_folder, SETTINGS) as broker:
         yield broker
 
 
@@ -89,13 +70,43 @@ def test_the_same_answers(scripts: tuple[Script, Script], scenario: Callable[[Sc
 
 def test_kafkas_records_are_read_and_written_as_they_are(scripts: tuple[Script, Script], kafka_folder: Path) -> None:
     """After the scenarios: every record of Kafka's own log, decoded and encoded again, is the same bytes."""
-    (log,) = kafka_folder.glob("data/__consumer_offsets-0/*.log")
-    data = log.read_bytes()
-    kinds = set()
-    for position, header in iterate_headers(data):
-        for row in [] if header.is_control else decode_records(data, position):
-            record = decode_record(row.key, row.value)
-            if not isinstance(record, Unread):  # tombstones of key 4, which Kafka no longer writes
-                kinds.add(type(record).__name__)
-                assert encode_record(record) == (row.key, row.value)
+    rows = _kafkas_records(kafka_folder)
+    records = [decode_record(*row) for row in rows]
+    kinds = {type(record).__name__ for record in records}
     assert kinds >= {"MemberSaved", "EpochSaved", "TargetSaved", "TargetEpochSaved", "CurrentSaved", "Removed"}
+    for row, record in zip(rows, records, strict=True):
+        if not isinstance(record, Unread):  # tombstones of key 4, which Kafka no longer writes
+            assert encode_record(record) == row
+
+
+def test_kafkas_log_gives_the_groups_that_kafka_has(scripts: tuple[Script, Script], kafka_folder: Path) -> None:
+    """Our machine on Kafka's log: the same groups, members, epochs and partitions as Kafka describes itself."""
+    connection = scripts[0].connection
+    listed = {row.group_id: row.group_type for row in connection.request(16, 5, {}).groups}
+    machine = GroupMachine()
+    machine.load(decode_record(*row) for row in _kafkas_records(kafka_folder))
+    machine.loaded(0)
+    assert {row.group_id: row.group_type for row in machine.listing()} == listed
+    names = [group_id for group_id, kind in listed.items() if kind == "consumer"]
+    assert len(names) > 3
+    for row in connection.request(69, 1, {"group_ids": names}).groups:
+        ours = machine.describe_consumer(row.group_id)
+        assert (ours.state, ours.epoch, ours.target_epoch) == (row.group_state, row.group_epoch, row.assignment_epoch)
+        assert {member.member.member_id: (member.epoch, _sizes(member.target)) for member in ours.members} == {
+            member.member_id: (
+                member.member_epoch,
+                sorted((part.topic_id, len(part.partitions)) for part in member.target_assignment.topic_partitions),
+            )
+            for member in row.members
+        }
+
+
+def _sizes(partitions: Partitions) -> list[tuple[UUID, int]]:
+    return sorted((topic_id, len(numbers)) for topic_id, numbers in partitions.items())
+
+
+def _kafkas_records(folder: Path) -> list[tuple[bytes | None, bytes | None]]:
+    (log,) = folder.glob("data/__consumer_offsets-0/*.log")
+    data = log.read_bytes()
+    positions = [position for position, header in iterate_headers(data) if not header.is_control]
+    return [(row.key, row.value) for position in positions for row in decode_records(data, position)]

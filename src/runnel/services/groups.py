@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -139,13 +140,18 @@ class GroupService:
         resolution = None
         if beat.epoch >= 0:
             regexes = shard.machine.regexes_to_resolve(beat.group_id, self._now_ms())
-            resolution = await self._resolve([*regexes, beat.regex] if beat.regex else regexes)
+            resolution = await self._resolve(beat.regex or "", regexes)
         reply = self._beat(shard, beat, resolution, client_names_members)
         return reply if isinstance(reply, HeartbeatReply) else await reply
 
-    async def _resolve(self, regexes: Sequence[str]) -> Resolution:
+    async def _resolve(self, own: str, others: Sequence[str]) -> Resolution:
+        """Refusal for the member's own expression only: what others subscribed with was good once."""
         topics = self._controller.image.topics
-        return Resolution(topics, {regex: await self._patterns.matches(regex, topics) for regex in set(regexes)})
+        matches = {own: await self._patterns.matches(own, topics)} if own else {}
+        for regex in set(others) - {own}:
+            with contextlib.suppress(Refusal):
+                matches[regex] = await self._patterns.matches(regex, topics)
+        return Resolution(topics, matches)
 
     async def leave(self, group_id: str, leaving: Sequence[Leaving]) -> LeaveReply:
         reply: LeaveReply = await self._ask(group_id, lambda m, _, now_ms: m.leave(group_id, leaving, now_ms))

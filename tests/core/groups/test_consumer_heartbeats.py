@@ -57,6 +57,7 @@ REFUSED: list[tuple[dict[str, Any], ErrorCode, str]] = [
     ({"epoch": -3}, ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid."),
     ({"assignor": "x"}, ErrorCode.UNSUPPORTED_ASSIGNOR, "Supported assignors: uniform, range."),
     ({"client_id": "x" * 8001}, ErrorCode.INVALID_REQUEST, "longer than 8000"),
+    ({"topics": ["x" * 1_000_001]}, ErrorCode.INVALID_REQUEST, "more than 1000000 characters"),
     ({"epoch": 1}, ErrorCode.GROUP_ID_NOT_FOUND, "Consumer group g not found."),
     ({"epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found."),
 ]

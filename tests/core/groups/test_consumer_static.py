@@ -100,6 +100,8 @@ def test_what_was_being_given_up_is_free_when_a_member_leaves_for_now(cluster: C
     one.leave(-2)
     two.beat()
     assert two.partitions == [2, 3]
+    cluster.advance(44_000)
+    assert "a" in cluster.held(), "it has its session to come back, not the time to give up"
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance(cluster: Cluster) -> None:

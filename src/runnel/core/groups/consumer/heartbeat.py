@@ -24,6 +24,10 @@ from runnel.core.groups.values import NAME_CHARACTERS_MAX, Turn
 from runnel.wire.errors import ErrorCode, Refusal
 
 
+SUBSCRIPTION_CHARACTERS_MAX = 1_000_000
+"""The names go into one record; Kafka's may have 1 MiB."""
+
+
 def check_heartbeat(beat: Heartbeat, assignors: tuple[str, ...], *, client_names_members: bool) -> None:
     """Refusal for a request that says what none may say."""
     if not beat.member_id and (client_names_members or beat.epoch != JOINS):
@@ -44,6 +48,8 @@ def check_heartbeat(beat: Heartbeat, assignors: tuple[str, ...], *, client_names
     names = (beat.member_id, beat.group_id, beat.instance_id or "", beat.client_id, beat.rack_id or "")
     if any(len(name) > NAME_CHARACTERS_MAX for name in names):
         raise _invalid(f"A name is longer than {NAME_CHARACTERS_MAX} characters.")
+    if beat.topics is not None and sum(map(len, beat.topics)) > SUBSCRIPTION_CHARACTERS_MAX:
+        raise _invalid(f"The subscribed names have more than {SUBSCRIPTION_CHARACTERS_MAX} characters.")
 
 
 def _check_join(beat: Heartbeat) -> None:

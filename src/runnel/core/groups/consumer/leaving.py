@@ -43,6 +43,7 @@ class Departures:
 
     def _pause(self, group: ConsumerGroup, member_id: str, turn: Turn) -> None:
         """A static member will be back within its session: it keeps its partitions, but for those it gave up."""
+        self._timing.paused(group.group_id, member_id)
         current = group.current_of(member_id)
         assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in current.assigned.items()}
         turn.records.append(

@@ -59,6 +59,10 @@ class Timing:
 
     # --- coming and going -------------------------------------------------------------------------------------
 
+    def paused(self, group_id: str, member_id: str) -> None:
+        """It has nothing to give up any more; its session goes on."""
+        self._store.deadlines.cancel(Due.REVOCATION, group_id, member_id)
+
     def forget(self, group_id: str, member_id: str) -> None:
         for due in Due:
             self._store.deadlines.cancel(due, group_id, member_id)
