@@ -23,7 +23,6 @@ from runnel.core.groups.store import GroupStore
 from runnel.core.groups.values import NAME_CHARACTERS_MAX, Turn
 from runnel.wire.errors import ErrorCode, Refusal
 
-
 SUBSCRIPTION_CHARACTERS_MAX = 1_000_000
 """The names go into one record; Kafka's may have 1 MiB."""
 
