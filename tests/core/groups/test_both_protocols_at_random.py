@@ -295,7 +295,7 @@ def held_by(current: Any) -> list[tuple[UUID, int]]:
 
 def snapshot(machine: GroupMachine) -> dict[str, Any]:
     """Everything that the log must hold: consumer groups as a whole, of classic ones what their record has."""
-    soft = {"topics_seen", "regexes_seen"}
+    soft = {"topics_seen", "regexes_seen", "regexes_seen_ms"}
     found: dict[str, Any] = {}
     for group_id, group in machine.groups.items():
         if isinstance(group, ClassicGroup):

@@ -42,6 +42,9 @@ def test_a_member_without_an_id_gets_one_in_version_0(cluster: Cluster) -> None:
     reply = cluster.beat("", new_member_id="made", client_names_members=False)
     assert (reply.code, reply.member_id) == (ErrorCode.NONE, "made")
     assert cluster.beat("", new_member_id="made").message == "MemberId can't be empty."
+    leaving = cluster.beat("", -2, group_id="nowhere", instance_id="i", client_names_members=False)
+    assert leaving.code is ErrorCode.GROUP_ID_NOT_FOUND, "version 0 looks at the instance then"
+    assert cluster.beat("", -1, client_names_members=False).message == "MemberId can't be empty."
 
 
 REFUSED: list[tuple[dict[str, Any], ErrorCode, str]] = [

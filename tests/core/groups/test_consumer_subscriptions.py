@@ -154,12 +154,19 @@ def test_a_restart_keeps_what_was_resolved_and_looks_again(cluster: Cluster) -> 
 
 
 def test_expressions_are_looked_at_again_after_the_interval(cluster: Cluster) -> None:
+    cluster.configure("g", consumer_session_timeout_ms="60000")
     member = Consumer(cluster, "a", topics=None, regex="t").join()
-    cluster.configure("g")
     member.beat()
-    assert cluster.machine.regexes_to_resolve("g", cluster.now_ms) == []
-    assert cluster.machine.regexes_to_resolve("g", cluster.now_ms + 600_000) == []
-    assert cluster.machine.regexes_to_resolve("g", cluster.now_ms + 600_001) == ["t"]
+    looked_ms, stale = cluster.now_ms, cluster.machine.regexes_to_resolve
+    assert stale("g", looked_ms + 600_000) == []
+    assert stale("g", looked_ms + 600_001) == ["t"]
+    for _ in range(11):
+        cluster.advance(55_000)
+        member.beat()
+    logged = len(cluster.log)
+    assert stale("g", cluster.now_ms) == [], "one look, which found nothing new, was enough"
+    member.beat()
+    assert len(cluster.log) == logged
 
 
 def test_offsets_of_what_is_read_are_not_deleted(cluster: Cluster) -> None:

@@ -20,7 +20,7 @@ class Draft(ConsumerGroup):
         self.targets, self.regexes = group.targets.copy(), group.regexes.copy()
         self.static_members, self.regex_members = group.static_members.copy(), group.regex_members.copy()
         self.owners = group.owners
-        self.topics_seen, self.regexes_seen = group.topics_seen, group.regexes_seen
+        self.topics_seen = group.topics_seen
 
     def log(self, record: ConsumerRecord) -> None:
         self.records.append(record)

@@ -34,7 +34,7 @@ class ConsumerState(Enum):
 
 class ConsumerGroup:
     """`topics_seen` is soft: the topics of the cluster for which the group's metadata hash was last compared, and
-    `regexes_seen` those for which its expressions were last resolved."""
+    `regexes_seen` those for which its expressions were last resolved, and when."""
 
     __slots__ = (
         "current",
@@ -46,6 +46,7 @@ class ConsumerGroup:
         "regex_members",
         "regexes",
         "regexes_seen",
+        "regexes_seen_ms",
         "static_members",
         "target_epoch",
         "target_ms",
@@ -68,6 +69,7 @@ class ConsumerGroup:
         self.owners: dict[UUID, dict[int, str]] = {}
         self.topics_seen: object = None
         self.regexes_seen: object = None
+        self.regexes_seen_ms = 0
 
     # --- what it is -------------------------------------------------------------------------------------------
 

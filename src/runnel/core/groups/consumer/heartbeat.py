@@ -12,6 +12,7 @@ from runnel.core.groups.consumer.settings import heartbeat_interval_ms
 from runnel.core.groups.consumer.timing import Timing
 from runnel.core.groups.consumer.values import (
     JOINS,
+    LEAVES,
     LEAVES_FOR_NOW,
     Heartbeat,
     HeartbeatReply,
@@ -29,7 +30,7 @@ SUBSCRIPTION_CHARACTERS_MAX = 1_000_000
 
 def check_heartbeat(beat: Heartbeat, assignors: tuple[str, ...], *, client_names_members: bool) -> None:
     """Refusal for a request that says what none may say."""
-    if not beat.member_id and (client_names_members or beat.epoch != JOINS):
+    if not beat.member_id and (client_names_members or beat.epoch > JOINS or beat.epoch == LEAVES):
         raise _invalid("MemberId can't be empty.")
     named = (("GroupId", beat.group_id), ("InstanceId", beat.instance_id), ("RackId", beat.rack_id))
     for field, value in named:
@@ -124,7 +125,7 @@ class Heartbeats:
         turn.records += draft.records
         group.topics_seen = store.cluster.topics
         if resolution is not None:
-            group.regexes_seen = resolution.topics
+            group.regexes_seen, group.regexes_seen_ms = resolution.topics, now_ms
         self._timing.after_step(member, had, has, now_ms)
         if not caught_up and has.epoch != draft.target_epoch:
             self._timing.await_step(member, now_ms)

@@ -68,8 +68,7 @@ def begin_epoch(draft: Draft, cluster: ClusterView, *, changed: bool) -> None:
 
 
 def stale_regexes(group: ConsumerGroup, cluster: ClusterView, oldest_ms: int) -> list[str]:
-    """The expressions that have to be resolved anew: never resolved, before other topics, or before `oldest_ms`."""
-    if group.regexes_seen is not cluster.topics:
+    """The expressions that have to be resolved anew: never resolved, or not since the topics changed or `oldest_ms`."""
+    if group.regexes_seen is not cluster.topics or group.regexes_seen_ms < oldest_ms:
         return list(group.regex_members)
-    known = group.regexes
-    return [regex for regex in group.regex_members if regex not in known or known[regex].at_ms < oldest_ms]
+    return [regex for regex in group.regex_members if regex not in group.regexes]
