@@ -36,12 +36,20 @@ PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 
 
 @contextmanager
-def running(broker: str, folder: Path) -> Iterator[str]:
-    """The address of a broker for as long as the run takes."""
-    if broker == "kafka":
-        with running_small_kafka(folder, KAFKA_SETTINGS) as kafka:
-            yield kafka.bootstrap
-        return
+def running(broker: str) -> Iterator[str]:
+    """The address of a new broker for as long as a part of the run takes."""
+    with tempfile.TemporaryDirectory(prefix="compat-") as folder, STARTERS[broker](Path(folder)) as address:
+        yield address
+
+
+@contextmanager
+def _kafka(folder: Path) -> Iterator[str]:
+    with running_small_kafka(folder, KAFKA_SETTINGS) as kafka:
+        yield kafka.bootstrap
+
+
+@contextmanager
+def _runnel(folder: Path) -> Iterator[str]:
     process = BrokerProcess(folder, settings=BROKER_SETTINGS).start()
     try:
         yield process.address
@@ -49,6 +57,9 @@ def running(broker: str, folder: Path) -> Iterator[str]:
         process.terminate()
         complaints = [line for line in process.stderr_text().splitlines() if not CALM.search(line)]
         sys.stderr.write("\n".join(["what the broker logged:", *complaints, ""]) if complaints else "")
+
+
+STARTERS = {"runnel": _runnel, "kafka": _kafka}
 
 
 def columns_of(card: Card, bootstrap: str, wanted: list[str], jobs: int) -> None:
@@ -75,7 +86,7 @@ def tools_of(card: Card, bootstrap: str) -> None:
     card.tools_version = kafka_version()
     for name in SCENARIOS:
         with tempfile.TemporaryDirectory(prefix="compat-") as folder:
-            cell: ToolCell = run_tool(name, bootstrap, f"tool.{secrets.token_hex(2)}", Path(folder))
+            cell: ToolCell = run_tool(name, bootstrap, f"tool-{secrets.token_hex(2)}", Path(folder))
         card.tools[name] = cell
         say(f"{name}: {cell.result} {cell.detail}".rstrip())
 
@@ -102,12 +113,14 @@ def main() -> int:
         machine=f"Linux {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
     )
     parts = options.parts.split(",")
-    with tempfile.TemporaryDirectory(prefix="compat-") as folder, running(options.broker, Path(folder)) as bootstrap:
-        if "columns" in parts:
+    if "columns" in parts:
+        with running(options.broker) as bootstrap:
             columns_of(card, bootstrap, options.columns.split(","), options.jobs)
-        if "users" in parts:
+    if "users" in parts:
+        with running(options.broker) as bootstrap:
             users_of(card, bootstrap)
-        if "tools" in parts:
+    if "tools" in parts:
+        with running(options.broker) as bootstrap:
             tools_of(card, bootstrap)
     complete = options.broker == "runnel" and parts == PARTS and options.columns == ",".join(COLUMNS)
     if complete:
@@ -128,7 +141,7 @@ PARTS = ["columns", "users", "tools"]
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="compat", description=__doc__)
-    parser.add_argument("--broker", choices=["runnel", "kafka"], default="runnel")
+    parser.add_argument("--broker", choices=list(STARTERS), default="runnel")
     parser.add_argument("--columns", default=",".join(COLUMNS), help="the page is written when all of them run")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--jobs", type=int, default=2, help="columns that run at the same time")

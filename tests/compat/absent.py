@@ -44,8 +44,9 @@ _TABLE: dict[str, dict[str, str]] = {
         "shows no throttle time": "throttle",
     },
     "rdkafka": {
-        _RUST: "configs-alter group-configs config-resources offsets-list group-offsets-delete log-dirs producers "
+        _RUST: "configs-alter config-resources offsets-list group-offsets-delete log-dirs producers "
         "elect-leaders reassignments quorum features scram quotas",
+        "the crate does not know the config source that brokers answer for groups": "group-configs",
     },
 }
 

@@ -16,7 +16,7 @@ from compat.columns import Column, environment
 from compat.features import IDS
 from harness.raw import RawConnection
 
-COLUMN_SECONDS = 900.0
+COLUMN_SECONDS = 600.0
 # Kafka averages over about ten seconds, so 600 kB in one go are more than this allows.
 THROTTLED_BYTES_PER_SECOND = 50_000.0
 ALTER_CLIENT_QUOTAS = 49

@@ -59,7 +59,7 @@ def runs(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Runs]:
 @pytest.mark.java
 @pytest.mark.parametrize("name", tools.SCENARIOS)
 def test_tool(name: str, bootstrap: str, tmp_path: Path) -> None:
-    cell = tools.run_tool(name, bootstrap, f"tool.{secrets.token_hex(2)}", tmp_path)
+    cell = tools.run_tool(name, bootstrap, f"tool-{secrets.token_hex(2)}", tmp_path)
     if cell.result == "not run":
         pytest.skip(cell.detail)
     assert cell.result == "ok", cell.detail

@@ -21,6 +21,7 @@ from compat.columns import Unavailable, tool
 from java.jars import JVM_FLAGS
 
 TOOL_SECONDS = 180.0
+SHOWN_NAME = "orders"  # in the card, for the topic or group of a tool
 _TOOLS = "org.apache.kafka.tools"
 CLASSES = {
     "kafka-topics": f"{_TOOLS}.TopicCommand",
@@ -68,7 +69,7 @@ class Bench:
     """One tool at work: runs it, and remembers every call for the card."""
 
     def __init__(self, name: str, bootstrap: str, prefix: str, folder: Path) -> None:
-        self.topic = f"{prefix}.{re.sub('[^a-z0-9]+', '-', name)}"
+        self.topic = f"{prefix}-{re.sub('[^a-z0-9]+', '-', name.lower())}"
         self.bootstrap = bootstrap
         self.calls: list[Call] = []
         self._folder = folder
@@ -87,10 +88,14 @@ class Bench:
         )
         start = next(index for index, word in enumerate(command) if word in CLASSES.values() or word.endswith("kcat"))
         line = " ".join([shown, *(_quoted(word) for word in command[start + 1 :])])
-        self.calls.append(Call(line.replace(self.bootstrap, "HOST:PORT"), done.returncode, done.stdout))
+        self.calls.append(Call(self._named(line), done.returncode, self._named(done.stdout)))
         if done.returncode != code:
             raise AssertionError(f"exit code {done.returncode}: {done.stdout[-1000:]} {done.stderr[-2000:]}")
         return done.stdout
+
+    def _named(self, text: str) -> str:
+        """As it would look in a user's terminal."""
+        return text.replace(self.bootstrap, "HOST:PORT").replace(self.topic, SHOWN_NAME)
 
     def file(self, name: str, content: object) -> str:
         """A JSON file beside the tool, named without its folder."""
