@@ -75,6 +75,7 @@ FIELDS: dict[str, Callable[[Side, Any], Any]] = {
     "usable_bytes": _positive,
     "records": lambda side, value: batches(side, value),
     "finalized_features_epoch": _positive,
+    "subscribed_topic_names": lambda side, value: sorted(value),
 }
 """By the name of the field, in whatever reply."""
 
@@ -92,13 +93,21 @@ def _without_sizes(topic: dict[str, Any]) -> dict[str, Any]:
     return {**topic, "partitions": [{**partition, "partition_size": "<some>"} for partition in topic["partitions"]]}
 
 
+def _without_aborted(partition: dict[str, Any]) -> dict[str, Any]:
+    """Whether no transactions are aborted or none are told depends, without records, on how many bytes Kafka had left:
+    it counts those of a batch that it cut off."""
+    if partition["error_code"] or partition["records"]:
+        return partition
+    return {**partition, "aborted_transactions": partition["aborted_transactions"] or "<none>"}
+
+
 def _merged(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Topics of a Fetch reply, each once: how often one is named depends on the order of the session's partitions."""
     merged: dict[str, dict[str, Any]] = {}
     for topic in topics:
         key = str(topic.get("topic", topic.get("topic_id")))
         known = merged.setdefault(key, {**topic, "partitions": []})
-        known["partitions"] += topic["partitions"]
+        known["partitions"] += [_without_aborted(partition) for partition in topic["partitions"]]
     return list(merged.values())
 
 

@@ -13,6 +13,7 @@ import pytest
 from differential.both import Both
 from differential.chance import record_moves, topic_moves
 from differential.chance.anything import anything
+from differential.chance.consumer_moves import ConsumerGroups
 from differential.chance.group_moves import Groups
 from differential.chance.world import World
 
@@ -23,7 +24,7 @@ FIRST_SEED = int(os.environ.get("RUNNEL_TEST_SEED", "1"))
 MOVES = 150
 
 
-def moves(world: World, groups: Groups) -> list[tuple[int, Callable[[], None]]]:
+def moves(world: World, groups: Groups, consumers: ConsumerGroups) -> list[tuple[int, Callable[[], None]]]:
     """Weights and what may happen next."""
     of_world: list[tuple[int, Callable[[World], None]]] = [
         (6, topic_moves.create),
@@ -56,6 +57,13 @@ def moves(world: World, groups: Groups) -> list[tuple[int, Callable[[], None]]]:
         (3, groups.describe),
         (2, groups.list),
         (1, groups.delete),
+        (4, consumers.join),
+        (14, consumers.beat),
+        (2, consumers.subscribe),
+        (2, consumers.leave),
+        (2, consumers.commit),
+        (1, consumers.fetch_offsets),
+        (3, consumers.describe),
     ]
     return [*((weight, lambda move=move: move(world)) for weight, move in of_world), *of_groups]  # type: ignore[misc]
 
@@ -65,7 +73,7 @@ def test_random_requests(both: Both, seed: int) -> None:
     both.found.clear()
     world = World(both, seed)
     groups = Groups(world)
-    weights, choices = zip(*moves(world, groups), strict=True)
+    weights, choices = zip(*moves(world, groups, ConsumerGroups(world)), strict=True)
     try:
         for move in world.chance.choices(choices, weights, k=MOVES):
             move()

@@ -121,19 +121,16 @@ class FetchService:
         partition.check_leader_epoch(max(fetch.current_leader_epoch, NO_EPOCH))
         diverging = self._divergence(partition, fetch)
         plan: ReadPlan | None = None
-        size_max = min(left, fetch.partition_max_bytes)
         if diverging is None:
+            size_max = min(left, fetch.partition_max_bytes)
             plan = self._read_plan(partition, fetch.fetch_offset, size_max, min_one)
-        # Kafka's null: where the logs part, and where there is a batch but no room for it.
-        no_room = plan is None and size_max > 0 and fetch.fetch_offset < partition.high_watermark
-        tells_aborted = read_committed and diverging is None and not no_room
         reply = FetchPartitionReply(
             key.partition,
             0,
             partition.high_watermark,
             partition.high_watermark,  # without transactions, all that is committed is stable
             partition.log.log_start_offset,
-            () if tells_aborted else None,
+            () if read_committed and diverging is None else None,
             diverging_epoch=diverging,
         )
         return Planned(key, reply, plan)
