@@ -7,6 +7,7 @@ before the wanted offset are cut to it.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from runnel.spark.decode import kernels
 from runnel.spark.decode.columns import Numbers, Rows
+from runnel.spark.decode.inflating import Inflater
 from runnel.spark.decode.kernels import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -32,7 +34,7 @@ from runnel.spark.decode.kernels import (
     TABLE_FULL,
 )
 from runnel.wire.batch import COMPRESSION_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, decode_records
-from runnel.wire.compression import DECOMPRESSED_BYTES_MAX, decompress
+from runnel.wire.compression import DECOMPRESSED_BYTES_MAX
 from runnel.wire.errors import Malformed
 
 ROWS_MAX = 1 << 16
@@ -41,6 +43,8 @@ INFLATED_BYTES_MAX = 32 << 20
 """Decompressed bytes that are held at once, unless a single batch holds more."""
 ABORT_MARKER = 0
 
+_thread = threading.local()
+"""Holds each thread's Inflater: its buffer is worth keeping from chunk to chunk."""
 _MAGIC_AT = 16
 _TABLE_ROWS = 4096
 _REASONS = {
@@ -72,7 +76,10 @@ class Chunk:
         until_offset: int,
         aborted: Sequence[tuple[int, int]] | None = None,
     ) -> Iterator[Rows]:
-        """The records from `first_offset` to before `until_offset`, without those of `aborted` transactions."""
+        """The records from `first_offset` to before `until_offset`, without those of `aborted` transactions.
+
+        What is yielded is valid until the next is asked for: decompressed records share a buffer.
+        """
         wanted = (self.batches[:, LAST_OFFSET] >= first_offset) & (self.batches[:, BASE_OFFSET] < until_offset)
         special = self.batches[:, ATTRIBUTES] & (CONTROL_BIT | TRANSACTIONAL_BIT) != 0
         if special.any():
@@ -145,16 +152,22 @@ def _opened(data: Numbers, batches: Numbers) -> Iterator[tuple[Numbers, Numbers,
     if not codecs.any():
         yield data, np.stack((batches[:, POSITION] + HEADER_BYTES, batches[:, END]), axis=1), batches
         return
-    view, pieces, ends = memoryview(data), [], [0]
+    view, inflater = memoryview(data), _inflater()
+    spans: list[tuple[int, int]] = []
     first = 0
     for number, batch in enumerate(batches):
-        piece = decompress(int(codecs[number]), view[batch[POSITION] + HEADER_BYTES : batch[END]])
-        pieces.append(piece)
-        ends.append(ends[-1] + len(piece))
-        if ends[-1] >= INFLATED_BYTES_MAX or number + 1 == len(batches):
-            inflated = np.frombuffer(b"".join(pieces), np.uint8)
-            yield inflated, np.stack((ends[:-1], ends[1:]), axis=1), batches[first : number + 1]
-            pieces, ends, first = [], [0], number + 1
+        packed = view[batch[POSITION] + HEADER_BYTES : batch[END]]
+        spans.append(inflater.add(int(codecs[number]), packed))
+        if inflater.size >= INFLATED_BYTES_MAX or number + 1 == len(batches):
+            yield inflater.take(), np.array(spans, np.int64), batches[first : number + 1]
+            spans, first = [], number + 1
+
+
+def _inflater() -> Inflater:
+    found: Inflater | None = getattr(_thread, "inflater", None)
+    if found is None:
+        found = _thread.inflater = Inflater()
+    return found
 
 
 def _index(
