@@ -104,7 +104,8 @@ def readable(name: str) -> str:
 def oracle(data: bytes, first: int = 0, until: int = FOR_EVER) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for position, header in iterate_headers(data):
-        rows += expected(decode_records(data, position), header.is_log_append_time)
+        if not header.is_control:
+            rows += expected(decode_records(data, position), header.is_log_append_time)
     return [row for row in rows if first <= row["offset"] < until]
 
 
