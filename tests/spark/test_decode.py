@@ -123,7 +123,7 @@ def test_an_offset_range_cuts_batches_at_both_ends(parts: list[Any], first: int,
     assert decode(log, first, first + length) == oracle(log, first, first + length)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=250)
 @given(st.data())
 def test_damaged_bytes_are_read_as_the_codec_of_wire_reads_them(data: st.DataObject) -> None:
     """Without checksums every lie reaches the kernels: they must refuse exactly what the plain codec refuses."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runnel.client.metadata import TopicPartition
+from runnel.spark import offsets_behind_latest
 from runnel.spark.errors import DataLoss
 from runnel.spark.planning import tasks
 from runnel.spark.planning.changes import compare
@@ -155,3 +156,10 @@ def test_offsets_are_one_text_whatever_their_order(offsets: Offsets) -> None:
 def test_partitions_are_ordered_as_numbers() -> None:
     offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 9): 2, TopicPartition("a", 0): 3}
     assert json.dumps(to_nested(offsets), separators=(",", ":")) == '{"a":{"0":3},"b":{"9":2,"10":1}}'
+
+
+def test_how_far_behind_a_query_is() -> None:
+    progress = {"endOffset": '{"t":{"0":5,"1":10}}', "latestOffset": '{"t":{"0":5,"1":30,"2":4}}'}
+    expected = {"minOffsetsBehindLatest": 0, "maxOffsetsBehindLatest": 20, "avgOffsetsBehindLatest": 8}
+    assert offsets_behind_latest(progress) == expected
+    assert offsets_behind_latest({"endOffset": None, "latestOffset": None}) == {}

@@ -286,5 +286,19 @@ def test_a_topic_created_anew_with_fewer_records(
         assert rows == [b"99"]
 
 
+def test_a_topic_created_anew_with_as_many_records(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader]
+) -> None:
+    """Its offsets look as if nothing had happened; its id tells. Spark's connector reads on as if it were the same."""
+    produce(bootstrap, topic, numbered(3))
+    reader = open_reader(subscribe=topic, startingOffsets="earliest")
+    _, position = trigger(reader, reader.initialOffset())
+    delete_topic(bootstrap, topic)
+    create_topic(bootstrap, topic, 2)
+    produce(bootstrap, topic, numbered(8))
+    with pytest.raises(DataLoss, match=rf"Topic {topic} was deleted and created anew"):
+        trigger(reader, position)
+
+
 def values_as_numbers(rows: list[bytes]) -> list[int]:
     return [int(row) for row in rows]

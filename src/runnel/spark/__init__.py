@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from runnel.spark.formats.avro_values import from_avro
     from runnel.spark.formats.json_values import from_json, infer_json_schema
     from runnel.spark.formats.protobuf_values import from_protobuf
+    from runnel.spark.progress import offsets_behind_latest
     from runnel.spark.spark_session import session
 
-__all__ = ["from_avro", "from_json", "from_protobuf", "infer_json_schema", "session"]
+__all__ = ["from_avro", "from_json", "from_protobuf", "infer_json_schema", "offsets_behind_latest", "session"]
 
 # Name -> module. Imported on demand: an executor that decodes batches must not pay for what the driver uses.
 _EXPORTS = {
@@ -30,6 +31,7 @@ _EXPORTS = {
     "from_json": "runnel.spark.formats.json_values",
     "from_protobuf": "runnel.spark.formats.protobuf_values",
     "infer_json_schema": "runnel.spark.formats.json_values",
+    "offsets_behind_latest": "runnel.spark.progress",
     "session": "runnel.spark.spark_session",
 }
 

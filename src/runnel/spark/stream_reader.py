@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._only_what_is_there = False
         self._committed: Offsets = {}
         self._commit_failed = False
+        self._topic_ids: dict[str, uuid.UUID] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need: no connections."""
@@ -110,10 +112,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends, offsets = from_nested(end), self._offsets()
         if not offsets.cluster.view.topics:
             offsets.partitions()  # the first trigger after a restart may be one that was planned before it
+        self._compare_topics(ends)
         starts = compare(from_nested(start), ends, offsets.earliest, self._missing)
         ranges = offsets.ranges(starts, ends)
         tasks = plan_tasks(ranges, self._options.partitions_min, self._options.records_per_partition_max)
         return [ReadTask(task) for task in tasks]
+
+    def _compare_topics(self, ends: Offsets) -> None:
+        """Offsets alone do not tell a topic from a new one of its name that has grown as long."""
+        topics = self._offsets().cluster.view.topics
+        for name in sorted({target.topic for target in ends} & topics.keys()):
+            topic_id = topics[name].topic_id
+            if self._topic_ids.setdefault(name, topic_id) != topic_id:
+                self._missing.report("PARTITION_OFFSET_CHANGED", f"Topic {name} was deleted and created anew.")
+                self._topic_ids[name] = topic_id
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, ReadTask):
