@@ -32,7 +32,7 @@ CONFIG = {
     "compacted": True,
     "delete_retention_ms": DELETE_RETENTION_MS,
 }
-KEYS = [b"a", b"b", b"c", b"d" * 31, b"d" * 32, b"e" * 80, b""]
+KEYS = [b"a", b"b", b"c", b"d" * 23, b"d" * 24, b"e" * 80, b""]
 PAIRS = st.lists(st.tuples(st.sampled_from([*KEYS, None]), st.sampled_from([None, b"", b"1", b"x" * 60])), max_size=5)
 
 

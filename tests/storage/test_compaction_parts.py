@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runnel.storage.compaction.cleaning import CannotClean, Cleaned, Job, Source, Summary
-from runnel.storage.compaction.key_map import BATCH_BYTES, KEY_BYTES, KeyMap, shorten
+from runnel.storage.compaction.key_map import BATCH_BYTES, KEY_BYTES, START_BITS, START_MASK, KeyMap, shorten
 from runnel.storage.compaction.pace import STEP_BYTES, Stopped, Throttle
 from runnel.storage.compaction.runners import (
     ChildDied,
@@ -29,6 +29,7 @@ from runnel.storage.files import MemoryFiles, OsFiles
 from runnel.storage.handles import HandleCache
 from runnel.storage.segment import Segment
 from runnel.wire.batch import decode_records, iterate_headers
+from runnel.wire.record_keys import KEY_BYTES_SHORT
 from storage.builders import MEMORY_ROOT, append, open_log, sync
 from storage.compaction_builders import compact, keyed_batch, pairs_of, put, records
 
@@ -51,9 +52,10 @@ def resident():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 before, bytes_max = resident(), int(sys.argv[1])
 keys = KeyMap(bytes_max)
-number = 0
-while keys.add([shorten(b"%020d" % (number + each)) for each in range(1000)], False):
+number, starts = 0, list(range(1000))
+while keys.add([shorten(b"%020d" % (number + each)) for each in range(1000)], starts, number, False):
     number += 1000
+places = keys.places()
 print(resident() - before)
 """
 
@@ -66,29 +68,31 @@ def test_the_map_takes_no_more_memory_than_it_was_given(megabytes: int) -> None:
     assert bytes_max * 0.4 < int(done.stdout) < bytes_max * 1.1
 
 
-def test_the_map_knows_the_newest_batch_and_how_many_records_of_each_are_left() -> None:
+def test_the_map_knows_where_the_newest_record_of_each_key_starts() -> None:
     keys = KeyMap(1 << 20)
-    assert keys.add([b"a", b"b", None, b"a"], False)
-    assert keys.add([b"b", b"c"], True)
-    assert keys.add([], False)
-    assert keys.add([b"b"], False)
-    assert [keys.newest_count(number) for number in range(4)] == [1, 1, 0, 1]
+    assert keys.add([b"a", b"b", None, b"a"], [70, 80, 95, 110, 120], 0, False)
+    assert keys.add([b"b", b"c"], [10, 25, 30], 500, True)
+    assert keys.add([], [0], 600, False)
+    assert keys.add([b"b"], [7, 9], 700, False)
+    found = [(place >> START_BITS, place & START_MASK) for place in keys.places()]
+    assert found == [(0, 40), (1, 15), (3, 0)]
+    assert set(keys.newest) == {b"a", b"b", b"c"}
+    assert list(keys.positions) == [0, 500, 600, 700]
     assert [keys.has_null_values(number) for number in range(4)] == [False, True, False, False]
-    assert [keys.newest(key, 99) for key in (b"a", b"b", b"c", b"d", None)] == [0, 3, 1, 99, 99]
 
 
 def test_a_full_map_takes_keys_that_it_knows_but_not_for_ever() -> None:
     keys = KeyMap(2 * KEY_BYTES + 10 * BATCH_BYTES)
-    assert keys.add([b"a", b"b"], False)
-    assert not keys.add([b"c"], False)
+    assert keys.add([b"a", b"b"], [0, 1, 2], 0, False)
+    assert not keys.add([b"c"], [0, 1], 1, False)
     taken = 1
-    while keys.add([b"a"], False):
+    while keys.add([b"a"], [0, 1], 2, False):
         taken += 1
     assert taken == 11, "batches cost something too"
 
 
 def test_a_digest_is_never_taken_for_a_short_key() -> None:
-    assert len(shorten(b"x" * 32)) == 32
+    assert len(shorten(b"x" * 32)) == KEY_BYTES_SHORT + 1
 
 
 # --- pace ---------------------------------------------------------------------------------------------------------

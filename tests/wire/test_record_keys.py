@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from runnel.wire.batch import HEADER_BYTES, decode_records, encode_batch, read_header
 from runnel.wire.errors import Malformed
-from runnel.wire.record_keys import KEY_BYTES_SHORT, rebase, timestamp_delta, walk_records
+from runnel.wire.record_keys import KEY_BYTES_SHORT, has_null_value, rebase, record_end, timestamp_delta, walk_records
 
-SIZES = (0, 1, 30, 31, 32, 62, 63, 64, 65, 127, 128, 8_100, 8_192, 20_000)
+SIZES = (0, 1, 22, 23, 24, 31, 62, 63, 64, 65, 127, 128, 8_100, 8_192, 20_000)
 CONTENTS = st.one_of(st.none(), st.binary(max_size=90), st.sampled_from([b"x" * size for size in SIZES]))
 RECORDS = st.lists(
     st.tuples(
@@ -39,6 +39,8 @@ def test_the_walk_agrees_with_the_decoder(records: list[tuple[object, ...]], bef
     header = read_header(batch)
     for number, record in enumerate(decoded):
         assert timestamp_delta(data, walked.starts[number])[0] == record.timestamp - header.base_timestamp
+        assert record_end(data, walked.starts[number]) == walked.starts[number + 1]
+        assert has_null_value(data, walked.starts[number]) == (record.value is None)
 
 
 @given(RECORDS, st.integers(-(1 << 41), 1 << 41))

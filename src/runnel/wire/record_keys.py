@@ -13,7 +13,7 @@ from typing import NamedTuple
 from runnel.wire.errors import Malformed
 from runnel.wire.varints import decode_varint, decode_varlong, encode_varint
 
-KEY_BYTES_SHORT = 31
+KEY_BYTES_SHORT = 23
 """Longer keys go through `shorten`, which a caller may use to remember less of them."""
 _SIZE_SHORT = KEY_BYTES_SHORT << 1  # as a zigzag varint
 
@@ -97,6 +97,19 @@ def _long_key(data: bytes, at: int, shorten: Callable[[bytes], bytes]) -> tuple[
 def timestamp_delta(data: bytes, start: int) -> tuple[int, int]:
     """Of the record that starts there: its timestamp less the base timestamp, and the position after that number."""
     return decode_varlong(data, _attributes_at(data, start) + 1)
+
+
+def record_end(data: bytes, start: int) -> int:
+    """Where the record that starts there ends."""
+    length, at = decode_varint(data, start)
+    return at + length
+
+
+def has_null_value(data: bytes, start: int) -> bool:
+    _, at = timestamp_delta(data, start)
+    _, at = decode_varint(data, at)  # offset delta
+    size, at = decode_varint(data, at)
+    return data[at + max(size, 0)] & 1 == 1
 
 
 def rebase(data: bytes, start: int, end: int, shift: int) -> bytes:

@@ -23,7 +23,7 @@ CLEANER_CONFIGS = (
         ConfigType.LONG,
         128 << 20,
         "The memory for the keys of one round of compaction; a log with more new keys takes several rounds. Runnel "
-        "counts 128 bytes for a key (Kafka 24), and gives all of it back when there is nothing to compact.",
+        "counts 176 bytes for a key (Kafka 24), and gives all of it back when there is nothing to compact.",
     ),
     ConfigDefinition(
         "log.cleaner.io.buffer.load.factor",

@@ -8,47 +8,29 @@ fsynced as `.cleaned` files when it is yielded; the broker swaps it in. Only sea
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runnel.storage.compaction.filtering import BatchFilter, Survivors, open_batch, whole
-from runnel.storage.compaction.key_map import CLEAN, KeyMap
-from runnel.storage.errors import StorageError
-from runnel.storage.files import Files
+from runnel.storage.compaction.filtering import BatchFilter, Survivors, whole
+from runnel.storage.compaction.indexing import CannotClean, Index, Indexed, Pace, Source, source_path
+from runnel.storage.compaction.key_map import START_BITS, START_MASK, KeyMap
+from runnel.storage.files import File, Files
 from runnel.storage.handles import HandleCache
 from runnel.storage.scan import Scanner
-from runnel.storage.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    RELATIVE_OFFSET_MAX,
-    SEGMENT_BYTES_MAX,
-    TIME_INDEX_SUFFIX,
-    Segment,
-)
-from runnel.wire.batch import CONTROL_BIT, BatchHeader
+from runnel.storage.segment import INDEX_SUFFIX, RELATIVE_OFFSET_MAX, SEGMENT_BYTES_MAX, TIME_INDEX_SUFFIX, Segment
+from runnel.wire.batch import BatchHeader, read_header
 from runnel.wire.errors import Malformed
+
+__all__ = ["CannotClean", "Cleaned", "Job", "Source", "Summary", "clean", "grouped", "remove_cleaned"]
 
 CLEANED_SUFFIX = ".cleaned"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+READ_BYTES = 256 << 10
 WRITE_BYTES = 1 << 20
 SYNC_BYTES = 16 << 20
 """The new file goes to disk in steps of this size, so that no producer waits behind the fsync of a whole segment."""
-
-Pace = Callable[[int], None]
-"""Told how many bytes were just read or written; waits where that is too fast, raises where the work shall end."""
-
-
-class CannotClean(StorageError):
-    """A source cannot be read or what is left cannot be written as a segment. Nothing was changed."""
-
-
-class Source(NamedTuple):
-    """A sealed segment."""
-
-    base_offset: int
-    size_bytes: int
-    end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,74 +82,38 @@ class Round:
         self._files = files
         self._pace = pace
         self._map = KeyMap(job.key_map_bytes)
-        self._next_number = 0
-        self._offset = 0
-        """The batch that is being looked at, for whoever has to find out what is wrong with it."""
-        self._records_indexed = 0
+        self._index = Index(files, job.directory, job.producers, self._map, pace)
+        self._filter = BatchFilter(self._map.newest, job.now_ms, job.delete_retention_ms)
+        self._places: list[int] = []
         self._records_read = 0
         self._records_kept = 0
         self._bytes_read = 0
         self._bytes_written = 0
 
     def run(self) -> Iterator[Cleaned | Summary]:
-        try:
-            yield from self._run()
-        except Malformed as error:
-            raise CannotClean(f"{self._job.directory}: the batch at offset {self._offset}: {error}") from error
-
-    def _run(self) -> Iterator[Cleaned | Summary]:
-        end_offset = self._index_dirty()
-        filtered = BatchFilter(self._map, self._job.now_ms, self._job.delete_retention_ms)
+        end_offset = self._index.fill(self._job.sources, self._job.first_dirty_offset)
+        self._places = self._map.places()
         for group in grouped(self._job, self._files, end_offset):
-            cleaned = self._clean_group(group, filtered, end_offset)
+            cleaned = self._clean_group(group)
             if cleaned is not None:
                 yield cleaned
         yield Summary(
             end_offset,
             len(self._map),
-            self._records_indexed,
-            self._records_read,
+            self._index.records,
+            self._index.records + self._records_read,
             self._records_kept,
-            self._bytes_read,
+            self._index.bytes_read + self._bytes_read,
             self._bytes_written,
         )
 
-    # --- the first pass ---------------------------------------------------------------------------------------
-
-    def _index_dirty(self) -> int:
-        """Fill the map with the dirty part; up to which offset it reaches."""
-        reached = first_dirty = self._job.first_dirty_offset
-        for source in self._job.sources:
-            if source.end_offset <= first_dirty:
-                continue
-            for chunk, at, header, _ in self._batches(source):
-                if header.base_offset + header.last_offset_delta < first_dirty:
-                    continue
-                if not header.attributes & CONTROL_BIT:
-                    walked = open_batch(chunk, at, header)[1]
-                    if not self._map.add(walked.keys, bool(walked.null_values)):
-                        return reached
-                    self._records_indexed += header.record_count
-                reached = header.base_offset + header.last_offset_delta + 1
-            reached = source.end_offset
-        return reached
-
-    # --- the second pass --------------------------------------------------------------------------------------
-
-    def _clean_group(self, group: Sequence[Source], filtered: BatchFilter, end_offset: int) -> Cleaned | None:
+    def _clean_group(self, group: Sequence[Source]) -> Cleaned | None:
         """None if nothing would change: then the segment stays as it is."""
         output = Output(self._job, group[0].base_offset, self._files)
         filled = [source for source in group if source.size_bytes]
         changed = len(group) > 1
         for source in filled:
-            for chunk, at, header, is_last in self._batches(source):
-                if header.base_offset >= end_offset:
-                    left: Survivors | None = whole(chunk, at, header)
-                else:
-                    # The last header tells which offsets the new segment stands for: recovery goes by it.
-                    keep_empty = (is_last and source is filled[-1]) or self._is_last_of_producer(header)
-                    left = filtered(chunk, at, header, self._number_of(header), keep_empty)
-                    self._records_read += header.record_count
+            for header, left in self._survivors(source, source is filled[-1]):
                 if left is None:
                     changed = True
                     continue
@@ -175,39 +121,79 @@ class Round:
                 self._records_kept += left.records
                 output.add(left.batch, header.base_offset + header.last_offset_delta, left.max_timestamp)
                 self._pace(len(left.batch))
-        return self._finish(output, group, changed)
-
-    def _number_of(self, header: BatchHeader) -> int:
-        """The number that the batch has in the map: dirty batches come in the order in which they were indexed."""
-        if header.base_offset + header.last_offset_delta < self._job.first_dirty_offset:
-            return CLEAN
-        if header.attributes & CONTROL_BIT:
-            return CLEAN
-        self._next_number += 1
-        return self._next_number - 1
-
-    def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Without it the producer's next batch would be out of sequence after a restart."""
-        return header.producer_id >= 0 and self._job.producers.get(header.producer_id) == header.last_offset
-
-    def _finish(self, output: Output, group: Sequence[Source], changed: bool) -> Cleaned | None:
-        if not changed:
+        if not changed and output.segment.size_bytes == filled[0].size_bytes:
             output.discard()
             return None
         output.finish()
         self._bytes_written += output.segment.size_bytes
         return Cleaned(group, output.segment.size_bytes)
 
-    def _batches(self, source: Source) -> Iterator[tuple[bytes, int, BatchHeader, bool]]:
-        """Every batch, checked: the bytes that it lies in, where, its header, and whether it is the last."""
-        path = source_path(self._job.directory, source.base_offset, LOG_SUFFIX)
-        size_bytes, pace = source.size_bytes, self._pace
-        scanner = Scanner(self._files.open(path), 0, size_bytes, source.base_offset, verify=True)
+    def _survivors(self, source: Source, ends_group: bool) -> Iterator[tuple[BatchHeader, Survivors | None]]:
+        """What is left of each batch: of the clean part, of the dirty part, and of what the map had no room for.
+
+        The last header of a group always stays. It tells which offsets the new segment stands for: recovery goes by it.
+        """
+        size = source.size_bytes
+        path = source_path(self._job.directory, source.base_offset)
+        file = self._files.open(path)
+        indexed = self._index.by_source.get(source.base_offset, Indexed(size, size, 0, 0))
+        for chunk, at, header, position in self._batches(file, path, 0, indexed.start):
+            self._records_read += header.record_count
+            keep_empty = self._is_last_of_producer(header) or (ends_group and position == size)
+            try:
+                yield header, self._filter.clean(chunk, at, header, keep_empty)
+            except Malformed as error:
+                raise CannotClean(f"{path}: the batch at offset {header.base_offset}: {error}") from error
+        yield from self._dirty_survivors(file, indexed, ends_group and indexed.end == size)
+        for chunk, at, header, _ in self._batches(file, path, indexed.end, size):
+            yield header, whole(chunk, at, header)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        return header.producer_id >= 0 and self._job.producers.get(header.producer_id) == header.last_offset
+
+    def _dirty_survivors(
+        self, file: File, indexed: Indexed, keep_last: bool
+    ) -> Iterator[tuple[BatchHeader, Survivors | None]]:
+        """Only batches of which something is left are read."""
+        positions, chunk, chunk_position = self._map.positions, b"", 0
+        for number, starts, keep_empty in self._numbers(indexed, keep_last):
+            position = positions[number]
+            end = positions[number + 1] if number + 1 < indexed.end_number else indexed.end
+            if end > chunk_position + len(chunk):
+                chunk, chunk_position = file.read(position, max(end - position, READ_BYTES)), position
+            at = position - chunk_position
+            header = read_header(chunk, at)
+            has_null_values = self._map.has_null_values(number)
+            yield header, self._filter.dirty(chunk, at, header, starts, has_null_values, keep_empty)
+
+    def _numbers(self, indexed: Indexed, keep_last: bool) -> Iterator[tuple[int, list[int], bool]]:
+        """The batches of which something is left, in order: where their newest records start, and whether at least the
+        header stays."""
+        places, kept = self._places, self._index.kept
+        first, end = indexed.first_number, indexed.end_number
+        at, end_at = (bisect_left(places, number << START_BITS) for number in (first, end))
+        headers = kept[bisect_left(kept, first) : bisect_left(kept, end)]
+        if keep_last and first < end and end - 1 not in headers[-1:]:
+            headers.append(end - 1)
+        headers.append(end)
+        next_header = 0
+        while at < end_at or headers[next_header] < end:
+            number = min(places[at] >> START_BITS if at < end_at else end, headers[next_header])
+            starts = []
+            while at < end_at and places[at] >> START_BITS == number:
+                starts.append(places[at] & START_MASK)
+                at += 1
+            keep_empty = headers[next_header] == number
+            next_header += keep_empty
+            yield number, starts, keep_empty
+
+    def _batches(self, file: File, path: str, start: int, end: int) -> Iterator[tuple[bytes, int, BatchHeader, int]]:
+        """Batches, checked: the bytes that each lies in, where, its header, and the position after it."""
+        scanner = Scanner(file, start, end, verify=True)
         for position, header in scanner:
-            self._offset = header.base_offset
-            pace(header.batch_length)
-            yield scanner.chunk, position - scanner.chunk_position, header, scanner.position >= size_bytes
-        self._bytes_read += scanner.position
+            self._pace(header.batch_length)
+            yield scanner.chunk, position - scanner.chunk_position, header, scanner.position
+        self._bytes_read += scanner.position - start
         if scanner.problem is not None:
             where = f"{path}: position {scanner.position} (offset {scanner.expected_offset})"
             raise CannotClean(f"{where}: {scanner.problem}")
@@ -243,10 +229,6 @@ def _index_bytes(job: Job, files: Files, source: Source, suffix: str) -> int:
         return files.size(source_path(job.directory, source.base_offset, suffix))
     except FileNotFoundError:  # rebuilt when it is first used
         return 0
-
-
-def source_path(directory: str, base_offset: int, suffix: str) -> str:
-    return f"{directory}/{base_offset:020d}{suffix}"
 
 
 class Output:

@@ -1,17 +1,17 @@
-"""One batch in compaction: which of its records survive, and the batch that is left.
+"""One batch in compaction: what is left of it when it is known which of its records stay.
 
-In: a batch and the key map; out: the same batch, a smaller one, or none. As in Kafka, what is left
-keeps its base offset, its last offset and its sequence numbers, so offsets have gaps and producers lose nothing; a
-batch that must stay though no record does (the last of a producer) stays as a header alone. Records keep their bytes:
-a batch is only taken apart where tombstones get their delete horizon (KIP-534), which moves the base timestamp.
+In: a batch and its records that are the newest of their keys; out: the same batch, a smaller one, or none. As in Kafka,
+what is left keeps its base offset, its last offset and its sequence numbers, so offsets have gaps and producers lose
+nothing; a batch that must stay though no record does stays as a header alone. Records keep their bytes: they are only
+taken apart where tombstones get their delete horizon (KIP-534), which moves the base timestamp.
 """
 
 from __future__ import annotations
 
-from itertools import repeat
+from collections.abc import Container
 from typing import NamedTuple
 
-from runnel.storage.compaction.key_map import CLEAN, KeyMap, shorten
+from runnel.storage.compaction.indexing import walk_batch
 from runnel.wire.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
@@ -23,9 +23,12 @@ from runnel.wire.batch import (
     assemble,
 )
 from runnel.wire.compression import compress, decompress
-from runnel.wire.record_keys import Walked, rebase, timestamp_delta, walk_records
+from runnel.wire.record_keys import Walked, has_null_value, rebase, record_end, timestamp_delta
 
 NO_TIMESTAMP = -1
+
+Span = tuple[int, int]
+"""Where a record starts and ends."""
 
 
 class Survivors(NamedTuple):
@@ -36,66 +39,74 @@ class Survivors(NamedTuple):
 
 
 class BatchFilter:
-    """The rules of one round."""
+    """The rules of one round. `newest`: the keys that have a record in the dirty part."""
 
-    __slots__ = ("_delete_retention_ms", "_map", "_newest", "_now_ms")
+    __slots__ = ("_delete_retention_ms", "_newest", "_now_ms")
 
-    def __init__(self, key_map: KeyMap, now_ms: int, delete_retention_ms: int) -> None:
-        self._map = key_map
-        self._newest = key_map.newest
+    def __init__(self, newest: Container[bytes | None], now_ms: int, delete_retention_ms: int) -> None:
+        self._newest = newest
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
 
-    def __call__(self, chunk: bytes, at: int, header: BatchHeader, number: int, keep_empty: bool) -> Survivors | None:
-        """What is left of the batch; None if nothing is. `keep_empty`: at least its header stays."""
+    def clean(self, chunk: bytes, at: int, header: BatchHeader, keep_empty: bool) -> Survivors | None:
+        """Of a batch in the clean part: records whose keys have no newer one. `keep_empty`: at least the header."""
         if header.attributes & CONTROL_BIT:
             return whole(chunk, at, header)  # the end of a transaction; with them comes the rule when it may go
         if header.record_count == 0:
             return whole(chunk, at, header) if keep_empty else None
-        if number != CLEAN:
-            count = self._map.newest_count(number)
-            if count == 0:
-                return _empty(header) if keep_empty else None
-            if count == header.record_count and not self._map.has_null_values(number):
-                return whole(chunk, at, header)
-        return self._opened(chunk, at, header, number, keep_empty)
+        data, walked = walk_batch(chunk, at, at + header.size_bytes, header.attributes, header.record_count)
+        starts = walked.starts
+        spans = [(starts[number], starts[number + 1]) for number in self._without_newer(walked)]
+        null_values = {starts[number] for number in walked.null_values}
+        return self._left(chunk, at, header, data, spans, null_values, keep_empty)
 
-    def _opened(self, chunk: bytes, at: int, header: BatchHeader, number: int, keep_empty: bool) -> Survivors | None:
-        data, walked = open_batch(chunk, at, header)
-        kept = self._newest_of(walked, number)
-        tombstones = set(walked.null_values).intersection(kept) if walked.null_values else None
-        horizon_ms = header.delete_horizon_ms
-        new_horizon_ms = None
-        if tombstones:
-            if horizon_ms is None:
-                new_horizon_ms = self._now_ms + self._delete_retention_ms
-            elif self._now_ms >= horizon_ms:
-                kept = [number for number in kept if number not in tombstones]
-        if not kept:
-            return _empty(header) if keep_empty else None
-        if len(kept) == header.record_count and new_horizon_ms is None:
-            return whole(chunk, at, header)
-        return _rebuilt(header, data, walked.starts, kept, new_horizon_ms)
-
-    def _newest_of(self, walked: Walked, batch: int) -> list[int]:
-        """The numbers of the records whose key has no newer record, here or in a later batch."""
-        keys = walked.keys
-        kept = [number for number, found in enumerate(map(self._newest, keys, repeat(batch))) if found == batch]
+    def _without_newer(self, walked: Walked) -> list[int]:
+        keys, newest = walked.keys, self._newest
+        kept = [number for number, key in enumerate(keys) if key not in newest]
         if len(set(keys)) < len(keys) or None in keys:
             last = dict(zip(keys, range(len(keys)), strict=True))
             last.pop(None, None)  # without a key a record cannot be asked for again, so Kafka drops it too
             kept = [number for number in kept if last.get(keys[number]) == number]
         return kept
 
+    def dirty(
+        self, chunk: bytes, at: int, header: BatchHeader, starts: list[int], has_null_values: bool, keep_empty: bool
+    ) -> Survivors | None:
+        """Of a batch in the dirty part: the records that start there, counted from the first."""
+        count = header.record_count
+        if header.attributes & CONTROL_BIT or (len(starts) == count and not has_null_values):
+            return whole(chunk, at, header)
+        if not starts:
+            return _empty(header) if keep_empty else None
+        data, first = chunk, at + HEADER_BYTES
+        if header.attributes & COMPRESSION_MASK:
+            data, first = decompress(header.compression, memoryview(chunk)[first : at + header.size_bytes]), 0
+        spans = [(first + start, record_end(data, first + start)) for start in starts]
+        null_values = {start for start, _ in spans if has_null_value(data, start)} if has_null_values else set()
+        return self._left(chunk, at, header, data, spans, null_values, keep_empty)
 
-def open_batch(chunk: bytes, at: int, header: BatchHeader) -> tuple[bytes, Walked]:
-    """The records of the batch at `at`: the bytes that they lie in, and where. Malformed if they cannot be read."""
-    start, end = at + HEADER_BYTES, at + header.batch_length + LENGTH_PREFIX_BYTES
-    codec = header.attributes & COMPRESSION_MASK
-    if not codec:
-        return chunk, walk_records(chunk, start, end, header.record_count, shorten)
-    data = decompress(codec, memoryview(chunk)[start:end])
-    return data, walk_records(data, 0, len(data), header.record_count, shorten)
+    def _left(
+        self,
+        chunk: bytes,
+        at: int,
+        header: BatchHeader,
+        data: bytes,
+        spans: list[Span],
+        null_values: set[int],
+        keep_empty: bool,
+    ) -> Survivors | None:
+        """`null_values`: where records without a value start."""
+        new_horizon_ms = None
+        if null_values and any(start in null_values for start, _ in spans):
+            if header.delete_horizon_ms is None:
+                new_horizon_ms = self._now_ms + self._delete_retention_ms
+            elif self._now_ms >= header.delete_horizon_ms:
+                spans = [span for span in spans if span[0] not in null_values]
+        if not spans:
+            return _empty(header) if keep_empty else None
+        if len(spans) == header.record_count and new_horizon_ms is None:
+            return whole(chunk, at, header)
+        return _rebuilt(header, data, spans, new_horizon_ms)
 
 
 def whole(chunk: bytes, at: int, header: BatchHeader) -> Survivors:
@@ -110,19 +121,17 @@ def _empty(header: BatchHeader) -> Survivors:
     return Survivors(assemble(left, b""), header.max_timestamp, 0, True)
 
 
-def _rebuilt(
-    header: BatchHeader, data: bytes, starts: list[int], kept: list[int], new_horizon_ms: int | None
-) -> Survivors:
+def _rebuilt(header: BatchHeader, data: bytes, spans: list[Span], new_horizon_ms: int | None) -> Survivors:
     base_timestamp, attributes, max_timestamp = header.base_timestamp, header.attributes, header.max_timestamp
     if not attributes & LOG_APPEND_TIME_BIT:
-        max_timestamp = base_timestamp + max([timestamp_delta(data, starts[number])[0] for number in kept])
+        max_timestamp = base_timestamp + max([timestamp_delta(data, start)[0] for start, _ in spans])
     if new_horizon_ms is None:
-        pieces = [data[starts[number] : starts[number + 1]] for number in kept]
+        pieces = [data[start:end] for start, end in spans]
     else:
         shift = new_horizon_ms - base_timestamp
         base_timestamp, attributes = new_horizon_ms, attributes | DELETE_HORIZON_BIT
-        pieces = [rebase(data, starts[number], starts[number + 1], shift) for number in kept]
+        pieces = [rebase(data, start, end, shift) for start, end in spans]
     left = header._replace(
-        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept)
+        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(spans)
     )
-    return Survivors(assemble(left, compress(header.compression, b"".join(pieces))), max_timestamp, len(kept), True)
+    return Survivors(assemble(left, compress(header.compression, b"".join(pieces))), max_timestamp, len(spans), True)
