@@ -21,6 +21,8 @@ from runnel.broker.app import Application, address_text, new_event_loop
 from runnel.broker.settings import Settings, load_settings
 from runnel.core.metadata import NewTopic
 from runnel.storage.files import Files
+from runnel.wire import schemas
+from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode, Refusal
 
 START_TIMEOUT_S = 30
@@ -132,5 +134,7 @@ class Broker:
             started.set()
             return
         self._application, self._loop = application, asyncio.get_running_loop()
+        # Where Hypothesis is installed, the schemas take seconds to import: no first request shall wait for that.
+        schemas.load(ApiKey.API_VERSIONS, "request", 0)
         started.set()
         await application.run_until_stopped()
