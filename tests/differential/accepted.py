@@ -212,7 +212,7 @@ CONFIGS = [
     Accepted(
         "of a bad name of a topic and a bad change to it, the name is told; Kafka tells the change (INVALID_CONFIG)",
         "the name was looked at first",
-        (ApiKey.INCREMENTAL_ALTER_CONFIGS,),
+        (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS),
         "responses.error_code",
         kafka=(40, 42),
         runnel=(17, 42),
