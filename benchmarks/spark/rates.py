@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from benchmarks import processes
 from benchmarks.kafka_jars import connector_libs
 from benchmarks.peers import Runnel, RunningBroker
@@ -40,6 +42,8 @@ class Bench:
 
     def fill(self, topic: str) -> None:
         """Keys of 8 bytes, values of 100, by our own sink."""
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
         frame = self.spark.range(self.records).selectExpr(
             "lpad(string(id % 1000000), 8, '0') key",
             "rpad(concat('value ', string(id), ' of the benchmark '), 100, string(id * 7919)) value",

@@ -112,8 +112,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends, offsets = from_nested(end), self._offsets()
         if not offsets.cluster.view.topics:
             offsets.partitions()  # the first trigger after a restart may be one that was planned before it
-        self._compare_topics(ends)
         starts = compare(from_nested(start), ends, offsets.earliest, self._missing)
+        self._compare_topics(ends)
         ranges = offsets.ranges(starts, ends)
         tasks = plan_tasks(ranges, self._options.partitions_min, self._options.records_per_partition_max)
         return [ReadTask(task) for task in tasks]
