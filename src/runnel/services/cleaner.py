@@ -212,9 +212,10 @@ class Cleaner:
     async def _move_files(self, partition: Partition) -> None:
         """The files follow the swap. Where they cannot, it is not known what the disk holds."""
         jobs = partition.log.file_jobs
+        failed_before = jobs.failure  # a removal that retention has reported
         with suppress(OSError):
             await self._in_thread(jobs.run_all)
-        if jobs.failure is not None:
+        if jobs.failure is not None and jobs.failure is not failed_before:
             log.error("%s-%d goes offline, its files could not be swapped: %s", *_key(partition), jobs.failure)
             partition.log.sync_failed(jobs.failure)
             partition.wake_all()
