@@ -16,7 +16,8 @@ from clients.drivers.kafka_python_admin import KafkaPythonAdmin
 from harness.conditions import wait_until
 
 CALL_SECONDS = 60.0
-POLL_MS = 300  # a shorter poll gives up half-way through a rebalance and starts over
+POLL_MS = 300
+GROUP_POLL_MS = 1000  # a poll that ends half-way through a rebalance makes this client start over
 STRATEGIES = {"eager": RangePartitionAssignor, "cooperative": CooperativeStickyAssignor}
 
 
@@ -152,6 +153,7 @@ class KafkaPythonDriver:
 
 class KafkaPythonReader(ConsumerRebalanceListener):
     def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
+        self._poll_ms = POLL_MS
         self.rebalances = 0
         self.revoked: set[int] = set()
         self._early: list[Received] = []  # came while a commit waited for a rebalance
@@ -165,6 +167,7 @@ class KafkaPythonReader(ConsumerRebalanceListener):
         # Without this it may join before it knows the topic, assign nothing, and not notice for a long time.
         self._consumer.partitions_for_topic(self._topic)
         self._consumer.subscribe([self._topic], listener=self)
+        self._poll_ms = GROUP_POLL_MS
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
         self.revoked |= {place.partition for place in revoked}
@@ -177,7 +180,7 @@ class KafkaPythonReader(ConsumerRebalanceListener):
 
     def poll(self) -> list[Received]:
         found, self._early = self._early, []
-        for records in self._consumer.poll(POLL_MS).values():
+        for records in self._consumer.poll(self._poll_ms).values():
             found += [_received(record) for record in records]
         return found
 

@@ -49,8 +49,8 @@ class Run {
   async topic(partitions = 1, configs = {}, name = this.name) {
     const configEntries = Object.entries(configs).map(([key, value]) => ({ name: key, value }))
     const topics = [{ topic: name, numPartitions: partitions, replicationFactor: 1, configEntries }]
-    await this.admin.createTopics({ topics, waitForLeaders: true })
-    // Apache Kafka may answer before every partition has its leader.
+    await this.admin.createTopics({ topics, waitForLeaders: false })
+    // Apache Kafka may answer before its metadata know the topic and every partition has its leader.
     await eventually(`leaders of ${name}`, () =>
       this.admin.fetchTopicOffsets(name).then((found) => found.length === partitions, () => false)
     )
