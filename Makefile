@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types layers docs bench compat diff fuzz soak test-spark clean
+.PHONY: help run test lint types layers docs bench bench-spark compat diff fuzz soak test-spark clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ docs: $(VENV)/.core ## rewrite the pages that are made from tables
 
 bench: $(VENV)/.dev ## measure against Apache Kafka, about 45 minutes (ROWS=startup,latency for a part)
 	@$(BIN)/python -m benchmarks --write $(if $(ROWS),--only $(ROWS)) $(ARGS)
+
+bench-spark: $(VENV)/.dev ## measure Spark beside its own Kafka connector, about 30 minutes (ROWS=scan,sink for a part)
+	@$(BIN)/python -m benchmarks.spark --write $(if $(ROWS),--only $(ROWS)) $(ARGS)
 
 compat: $(VENV)/.dev ## every client, tool and framework of the compatibility card, written to docs/compatibility.md
 	@$(BIN)/python -m benchmarks.kafka_jars || echo "the Java columns and tools will not run"

@@ -7,35 +7,24 @@ Exit codes: 0 measured, 1 a workload failed, 2 wrong arguments or another run is
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import json
 import shlex
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from benchmarks import machine, report
 from benchmarks.clients.rdkafka import Rdkafka
-from benchmarks.kafka_jars import EXIT_UNAVAILABLE, KafkaUnavailable, cache_dir
+from benchmarks.kafka_jars import EXIT_UNAVAILABLE, KafkaUnavailable
 from benchmarks.peers import PEERS, Peer
 from benchmarks.results import Results
 from benchmarks.runner import Runner
 from benchmarks.sizes import FULL, QUICK
+from benchmarks.surroundings import AlreadyRunning, data_root, only_run, progress_display
 from benchmarks.workloads.kinds import Workload
 from benchmarks.workloads.registry import WORKLOADS, chosen
 
@@ -70,49 +59,6 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     if parsed.write and (parsed.quick or len(parsed.brokers) < 2):
         parser.error("--write needs the full sizes and both brokers")
     return parsed
-
-
-class AlreadyRunning(Exception):
-    """Another run has this machine."""
-
-
-@contextlib.contextmanager
-def only_run() -> Iterator[None]:
-    """Two runs at once would measure each other."""
-    path = cache_dir() / "bench.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunning("another benchmark is running on this machine") from None
-        yield
-
-
-@contextlib.contextmanager
-def data_root(named: Path | None) -> Iterator[Path]:
-    """A folder on a real disk: the usual temporary folder may live in memory, where fsync costs nothing."""
-    parent = named or cache_dir() / "bench"
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="data-", dir=parent, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
-
-
-@contextlib.contextmanager
-def progress_display(
-    console: Console,
-) -> Iterator[tuple[Callable[[str], None], Callable[[], None], Progress]]:
-    columns = (SpinnerColumn(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=console) as progress:
-        task = progress.add_task("starting", total=None)
-        plain = not console.is_terminal
-
-        def tell(text: str) -> None:
-            progress.update(task, description=text)
-            if plain:
-                console.print(text, highlight=False)
-
-        yield tell, lambda: progress.advance(task), progress
 
 
 def measure(arguments: argparse.Namespace, console: Console, root: Path) -> Results:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -11,27 +12,45 @@ from rich.table import Table
 
 from benchmarks.results import Results, Row, Section, ratio, winner
 
-BEGIN = "<!-- benchmarks: begin (written by `make bench`; do not edit by hand) -->"
-END = "<!-- benchmarks: end -->"
-HEADINGS = ("", "Kafka", "Runnel", "unit", "Runnel / Kafka", "ahead")
-WINNERS = {"runnel": "Runnel", "kafka": "**Kafka**", "even": "even", None: ""}
 STYLES = {"runnel": "green", "kafka": "red", "even": "yellow", None: ""}
 
 
-def show(console: Console, results: Results) -> None:
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the page that one command writes: its markers, and what it calls the two that it compares."""
+
+    begin: str
+    end: str
+    kafka: str
+    runnel: str
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        return ("", self.kafka, self.runnel, "unit", f"{self.runnel} / {self.kafka}", "ahead")
+
+    def name(self, winner: str | None) -> str:
+        return {"runnel": self.runnel, "kafka": f"**{self.kafka}**", "even": "even", None: ""}[winner]
+
+
+BEGIN = "<!-- benchmarks: begin (written by `make bench`; do not edit by hand) -->"
+END = "<!-- benchmarks: end -->"
+BROKERS = Block(BEGIN, END, "Kafka", "Runnel")
+
+
+def show(console: Console, results: Results, block: Block = BROKERS) -> None:
     for name, section in results.sections.items():
         table = Table(title=name, title_justify="left", title_style="bold")
-        for column, heading in enumerate(HEADINGS):
+        for column, heading in enumerate(block.headings):
             table.add_column(heading, justify="right" if column in (1, 2, 4) else "left")
         for row, samples in section.samples.items():
-            cells = _cells(row, samples)
+            cells = _cells(row, samples, block)
             table.add_row(*cells[:-1], cells[-1].strip("*"), style=STYLES[winner(row, samples)])
         console.print(table)
     for failure in results.failures:
         console.print(f"failed: {failure}", style="red", highlight=False, markup=False)
 
 
-def _cells(row: Row, samples: dict[str, list[float]]) -> list[str]:
+def _cells(row: Row, samples: dict[str, list[float]], block: Block) -> list[str]:
     found = ratio(samples)
     return [
         row.name,
@@ -39,7 +58,7 @@ def _cells(row: Row, samples: dict[str, list[float]]) -> list[str]:
         figure(samples.get("runnel")),
         row.unit,
         "" if found is None else f"{found:.2f}",
-        WINNERS[winner(row, samples)],
+        block.name(winner(row, samples)),
     ]
 
 
@@ -53,11 +72,11 @@ def figure(values: list[float] | None) -> str:
     return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
 
 
-def markdown(results: Results, machine: dict[str, str], command: str) -> str:
+def markdown(results: Results, machine: dict[str, str], command: str, block: Block = BROKERS) -> str:
     lines = ["| | |", "|---|---|", *(f"| {label} | {value} |" for label, value in machine.items())]
-    lines += [f"| Command | `{command}` |", "", f"{_score(results)}", ""]
+    lines += [f"| Command | `{command}` |", "", _score(results, block), ""]
     for name, section in results.sections.items():
-        lines += [f"### {name}", "", *_markdown_table(section), ""]
+        lines += [f"### {name}", "", *_markdown_table(section, block), ""]
     if results.failures:
         lines += [
             "### Failed in this run",
@@ -68,22 +87,22 @@ def markdown(results: Results, machine: dict[str, str], command: str) -> str:
     return "\n".join(lines)
 
 
-def _markdown_table(section: Section) -> Iterator[str]:
+def _markdown_table(section: Section, block: Block) -> Iterator[str]:
     yield f"Measured {section.date} at commit {section.commit}; medians."
     yield ""
-    yield "| " + " | ".join(HEADINGS) + " |"
+    yield "| " + " | ".join(block.headings) + " |"
     yield "|---|---:|---:|---|---:|---|"
     for row, samples in section.samples.items():
-        yield "| " + " | ".join(_cells(row, samples)) + " |"
+        yield "| " + " | ".join(_cells(row, samples, block)) + " |"
 
 
-def _score(results: Results) -> str:
+def _score(results: Results, block: Block) -> str:
     outcomes = [
         winner(row, samples) for section in results.sections.values() for row, samples in section.samples.items()
     ]
     counts = {name: outcomes.count(name) for name in ("runnel", "even", "kafka")}
     return (
-        f"Of {len(outcomes)} rows Runnel is ahead on {counts['runnel']}, level (within 3 %) on "
+        f"Of {len(outcomes)} rows {block.runnel} is ahead on {counts['runnel']}, level (within 3 %) on "
         f"{counts['even']} and behind on {counts['kafka']}."
     )
 
@@ -98,11 +117,11 @@ def behind(results: Results) -> list[str]:
     ]
 
 
-def rewrite(path: Path, block: str) -> None:
+def rewrite(path: Path, content: str, block: Block = BROKERS) -> None:
     """Replace what stands between the markers; everything else in the file belongs to people."""
     text = path.read_text()
-    before, found_begin, rest = text.partition(BEGIN)
-    _, found_end, after = rest.partition(END)
+    before, found_begin, rest = text.partition(block.begin)
+    _, found_end, after = rest.partition(block.end)
     if not found_begin or not found_end:
-        raise ValueError(f"{path} has lost its markers {BEGIN!r} and {END!r}")
-    path.write_text(f"{before}{BEGIN}\n\n{block}\n{END}{after}")
+        raise ValueError(f"{path} has lost its markers {block.begin!r} and {block.end!r}")
+    path.write_text(f"{before}{block.begin}\n\n{content}\n{block.end}{after}")

@@ -94,3 +94,7 @@ def main() -> None:
         print(f"{codec.name.lower():8}{figures[0]:12.1f}{figures[1]:12.1f}{figures[2]:12.1f}{figures[3]:14.2f}")
     log, _ = make_log(0, per_batch=1)
     print(f"one record per batch: {rate(lambda: decode(log, SEVEN_COLUMNS)):.1f}")
+
+
+if __name__ == "__main__":
+    main()
