@@ -1,0 +1,22 @@
+"""What somebody should look at, into a topic."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+
+from runnel.examples.shop.rules import ALERTS
+from runnel.examples.shop.sources import bootstrap_servers
+from runnel.examples.shop.transforms import alert_failures, alert_mismatches
+
+spark = SparkSession.active()
+
+dp.create_sink("alerts", "runnel", {"kafka.bootstrap.servers": bootstrap_servers(spark), "topic": ALERTS})
+
+
+@dp.append_flow(target="alerts")
+def alerts_amount_mismatch() -> DataFrame:
+    return alert_mismatches(spark.readStream.table("order_payments"))
+
+
+@dp.append_flow(target="alerts")
+def alerts_payments_failing() -> DataFrame:
+    return alert_failures(spark.readStream.table("revenue"))

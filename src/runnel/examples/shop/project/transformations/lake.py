@@ -1,0 +1,28 @@
+"""Lake tables (Delta): every record as it came, with dead letters beside it, and what was paid."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+
+from runnel.examples.shop.rules import INPUTS
+from runnel.examples.shop.sources import lake_folder, read_topics
+from runnel.examples.shop.transforms import archive
+
+spark = SparkSession.active()
+lake = lake_folder(spark)
+
+dp.create_sink("lake_events", "runnel-lake", {"path": f"{lake}/events", "appId": "shop-events"})
+dp.create_sink(
+    "lake_order_payments",
+    "runnel-lake",
+    {"path": f"{lake}/order_payments", "appId": "shop-order-payments", "eventTimeColumn": "paid_at"},
+)
+
+
+@dp.append_flow(target="lake_events")
+def archive_events() -> DataFrame:
+    return archive(read_topics(spark, *INPUTS, group="pipeline.lake"))
+
+
+@dp.append_flow(target="lake_order_payments")
+def archive_order_payments() -> DataFrame:
+    return spark.readStream.table("order_payments")

@@ -1,0 +1,32 @@
+"""Where the project's definitions get their records from, and the settings that say where.
+
+Settings (the spec's `configuration`, or any other way to set Spark's): `spark.shop.bootstrap`, `spark.shop.lake`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BOOTSTRAP_SETTING, BOOTSTRAP_DEFAULT = "spark.shop.bootstrap", "127.0.0.1:9092"
+LAKE_SETTING = "spark.shop.lake"
+
+
+def bootstrap_servers(spark: SparkSession) -> str:
+    return spark.conf.get(BOOTSTRAP_SETTING, None) or BOOTSTRAP_DEFAULT
+
+
+def lake_folder(spark: SparkSession) -> str:
+    """Beside the project, unless the settings name another place."""
+    return spark.conf.get(LAKE_SETTING, None) or str(Path.cwd().parent / "lake")
+
+
+def read_topics(spark: SparkSession, *topics: str, group: str, columns: str | None = None) -> DataFrame:
+    """A stream of all records. Each flow has a group of its own, so that lag tools tell them apart."""
+    source = spark.readStream.format("runnel").option("subscribe", ",".join(topics))
+    source = source.option("kafka.bootstrap.servers", bootstrap_servers(spark)).option("kafka.group.id", group)
+    source = source.schema(columns) if columns else source
+    return source.option("startingOffsets", "earliest").load()
