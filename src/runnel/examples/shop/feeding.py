@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 from runnel.examples.shop.folder import Ledger
@@ -29,7 +30,7 @@ class Feeder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._thread.is_alive():
+        with suppress(RuntimeError):  # its loop is closed: it has ended by itself
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 

@@ -1,7 +1,7 @@
 """The demo itself: events into topics, the pipeline over them, what came out, and whether it is right.
 
-In: a folder, a broker's address, a `PipelineSession` on the folder's project. Out: `Result` after each run, the plot, and
-the differences to plain Python. Says nothing to anybody: the command line does that.
+In: a folder, a broker's address, a `PipelineSession` on the folder's project. Out: `Result` after each run, the plot,
+and the differences to plain Python. Says nothing to anybody: the command line does that.
 """
 
 from __future__ import annotations

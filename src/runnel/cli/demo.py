@@ -1,0 +1,215 @@
+"""`runnel demo`: a shop from end to end: broker, events, a Spark pipeline, tables, alerts, lake, plot.
+
+In: a folder. Out: what is going on, until Ctrl-C; or, with --once, a result that was checked, and its exit code.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runnel.cli.demo_broker import serving
+from runnel.cli.demo_screen import Screen, document, flow_words
+from runnel.cli.options import BOOTSTRAP_DEFAULT, json_option
+from runnel.cli.output import counted, print_json
+
+if TYPE_CHECKING:
+    from runnel.examples.shop.folder import DemoFolder, Ledger
+    from runnel.examples.shop.play import Play
+    from runnel.spark.pipelines import PipelineSession, RunResult
+
+EXIT_FAILED = 1
+MINUTES_ONCE = 180
+"""How much of the shop's time --once sends: long enough for an outage of the payment provider."""
+PAUSE_S = 2.0
+DRIVER_MEMORY = "1g"
+NEEDS_EXTRA = "this verb needs the pipelines: pip install 'runnel[pipelines]'"
+
+
+@click.command()
+@click.argument("example", type=click.Choice(["shop"]), default="shop")
+@click.option("--once", is_flag=True, help="Send, run, check the result, end: 0 if it is right.")
+@click.option(
+    "--events", type=click.IntRange(min=500), default=20_000, show_default=True, help="About how many, with --once."
+)
+@click.option("--rate", type=click.IntRange(min=4), default=100, show_default=True, help="Events a second.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same events.")
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("runnel-demo"), show_default=True)
+@click.option("--data-dir", type=click.Path(path_type=Path), help="The broker's.  [default: in the folder]")
+@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 picks a free one.")
+@click.option("--fresh", is_flag=True, help="Delete what an earlier demo left in the folder; else it is taken up.")
+@click.option("--master", metavar="URL", help="Where Spark runs, e.g. spark://head:7077.  [default: in this process]")
+@json_option
+def demo(
+    example: str,
+    once: bool,
+    events: int,
+    rate: int,
+    seed: int,
+    folder: Path,
+    data_dir: Path | None,
+    port: int,
+    fresh: bool,
+    master: str | None,
+    as_json: bool,
+) -> int:
+    """A shop from end to end: orders, payments and clicks, some late, some malformed.
+
+    They flow through topics into cleaned and joined tables, revenue per window, a funnel, a topic of alerts, lake
+    tables and a plot. Runs until Ctrl-C. A shop's minute takes a second.
+
+    \b
+    runnel demo
+    runnel demo --once --events 5000
+    """
+    if as_json and not once:
+        raise click.UsageError("--json is for --once: without it the demo has no end")
+    with _plain_words():
+        from runnel.examples.shop.folder import DemoFolder
+        from runnel.examples.shop.journeys import RECORDS_PER_SESSION
+
+        place = DemoFolder(folder)
+        place.prepare(fresh=fresh)
+        per_minute = events / MINUTES_ONCE if once else rate
+        ledger = place.load(seed, max(1, round(per_minute / RECORDS_PER_SESSION)))
+        screen = Screen(quiet=as_json)
+        with serving(data_dir or place.broker_data, port, place.broker_log) as address, _stopping() as stop:
+            screen.step(f"broker at {address}", f"data in {data_dir or place.broker_data}")
+            place.write_project(address)
+            with _spark(screen, place, master) as session:
+                stop.interrupts(session)
+                return _perform(screen, _play(place, address, ledger, session), stop, once=once, as_json=as_json)
+
+
+def _play(place: DemoFolder, address: str, ledger: Ledger, session: PipelineSession) -> Play:
+    from runnel.examples.shop.play import Play
+
+    return Play(place, address, ledger, session)
+
+
+@contextmanager
+def _spark(screen: Screen, place: DemoFolder, master: str | None) -> Iterator[PipelineSession]:
+    from runnel.spark.pipelines import PipelineSession
+
+    conf = {"spark.sql.warehouse.dir": str(place.warehouse.absolute()), "spark.driver.memory": DRIVER_MEMORY}
+    with screen.working("starting Spark, which takes some seconds"):
+        session = PipelineSession(place.project, master=master, conf=conf)
+    with session:
+        screen.step(f"Spark {session.spark.version}", f"runs the project in {place.project}")
+        yield session
+
+
+def _perform(screen: Screen, play: Play, stop: Stop, *, once: bool, as_json: bool) -> int:
+    if once:
+        return _once(screen, play, stop, as_json=as_json)
+    _go_on(screen, play, stop)
+    return 0
+
+
+def _once(screen: Screen, play: Play, stop: Stop, *, as_json: bool) -> int:
+    """In two halves: the second run takes up what the first left."""
+    runs: list[RunResult] = []
+    for _ in range(2):
+        sent = play.send(MINUTES_ONCE // 2)
+        screen.step(f"{counted(sent, 'event')} sent", "to shop.orders, shop.payments, shop.clicks")
+        runs.append(_run(screen, play, len(runs) + 1))
+        if stop.asked:
+            raise click.Abort
+    result = play.result()
+    screen.tables(result)
+    found, differing = play.check()
+    screen.checked(found, differing)
+    screen.step("plot", str(play.folder.plot))
+    if as_json:
+        print_json({**document(result, found, differing, runs), "plot": str(play.folder.plot)})
+    return EXIT_FAILED if differing else 0
+
+
+def _go_on(screen: Screen, play: Play, stop: Stop) -> None:
+    with play.feed(minute_s=1.0) as feeder:
+        screen.step("events flow", "into shop.orders, shop.payments and shop.clicks")
+        number = 0
+        while not stop.asked:
+            if feeder.failure is not None:
+                raise feeder.failure
+            number += 1
+            _run(screen, play, number)
+            if stop.asked:
+                break
+            screen.tables(play.result())
+            screen.step("plot", str(play.folder.plot))
+            if number == 1:
+                _hints(screen, play)
+            stop.wait(PAUSE_S)
+    screen.step("stopped", "the next `runnel demo` in this folder takes it up")
+
+
+def _run(screen: Screen, play: Play, number: int) -> RunResult:
+    with screen.working(f"run {number}") as update:
+        result = play.run(on_progress=lambda progress: update(f"run {number}  {flow_words(progress)}"))
+    if result.stopped:
+        return result
+    if not result.ok:
+        raise click.ClickException(f"the pipeline failed: {result.error}")
+    screen.run_done(number, result)
+    return result
+
+
+def _hints(screen: Screen, play: Play) -> None:
+    flag = "" if play.bootstrap == BOOTSTRAP_DEFAULT else f" -b {play.bootstrap}"
+    screen.step("look at it", f"runnel topic list{flag} · runnel group list{flag} · runnel consume shop.alerts{flag}")
+    screen.step("end it", "with Ctrl-C")
+
+
+class Stop:
+    """Whether somebody wants us to end. The first signal is a wish, the second ends at once."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._session: PipelineSession | None = None
+
+    @property
+    def asked(self) -> bool:
+        return self._asked.is_set()
+
+    def wait(self, seconds: float) -> None:
+        self._asked.wait(seconds)
+
+    def interrupts(self, session: PipelineSession) -> None:
+        self._session = session
+
+    def __call__(self, number: int, _frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self._asked.set()
+        if self._session is not None:
+            # In a thread: a handler runs in the middle of whatever this one does, perhaps of a call to Spark.
+            threading.Thread(target=self._session.interrupt, daemon=True).start()
+
+
+@contextmanager
+def _stopping() -> Iterator[Stop]:
+    stop = Stop()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _plain_words() -> Iterator[None]:
+    """A missing extra, and what the user can mend: one line, no traceback."""
+    try:
+        yield
+    except ImportError as error:
+        raise click.ClickException(f"{NEEDS_EXTRA} ({error})") from error
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,138 @@
+"""`runnel demo` as its users start it, on a machine that has no Java: the one from PyPI must do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.conditions import wait_until
+from harness.process import free_port
+
+DEADLINE_S = 400.0
+PNG = b"\x89PNG\r\n\x1a\n"
+EVENTS = "3000"
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Without JAVA_HOME, and with a PATH on which there is no Java, but all else that programs need."""
+    tools = tmp_path / "tools"
+    tools.mkdir(exist_ok=True)
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
+            if not program.name.startswith("java") and not (tools / program.name).exists():
+                (tools / program.name).symlink_to(program)
+    left_out = ("RUNNEL_", "JAVA_", "SPARK_", "PYSPARK_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    found = {**kept, "PATH": str(tools)}
+    assert shutil.which("java", path=found["PATH"]) is None
+    return found
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "runnel", "demo", *arguments]
+
+
+def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+def processes_of(tmp_path: Path) -> list[str]:
+    """Whatever still runs and has the folder in its command line: the broker, a JVM, Spark's Python workers."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        if str(tmp_path) in " ".join([*(process.info["cmdline"] or []), process.info["cwd"] or ""]):
+            found.append(" ".join(process.info["cmdline"] or []))
+    return found
+
+
+def test_the_demo_without_java_is_right_and_leaves_nothing_running(tmp_path: Path) -> None:
+    done = run(tmp_path, "--once", "--events", EVENTS, "--port", "0", "--folder", "out", "--json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert document["ok"] is True
+    assert document["differences"] == []
+    assert sum(document["events"].values()) > 2000
+    assert len(document["revenue"]) >= 15
+    assert {alert["alert"] for alert in document["alerts"]} == {"amount-mismatch", "payments-failing"}
+    assert any(key.endswith("late") for key in document["set_aside"])
+    assert any(key.endswith("malformed") for key in document["set_aside"])
+    assert (tmp_path / document["plot"]).read_bytes().startswith(PNG)
+    assert wait_until(lambda: not processes_of(tmp_path), "the end of all its processes")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "tools"], "it writes into its folder only"
+
+
+@pytest.mark.slow
+def test_a_second_run_takes_it_up_and_sees_what_is_wrong(tmp_path: Path) -> None:
+    arguments = ("--once", "--events", EVENTS, "--port", "0", "--folder", "out")
+    first = run(tmp_path, *arguments)
+    assert first.returncode == 0, first.stderr
+    assert "all as plain Python computes it" in first.stderr
+    second = run(tmp_path, *arguments)
+    assert second.returncode == 0, second.stderr
+    assert "WINDOW" in second.stdout
+
+    port = str(free_port())
+    broker = ["--data-dir", "out/broker", "--listen", f"127.0.0.1:{port}"]
+    serving = subprocess.Popen([sys.executable, "-m", "runnel", "serve", *broker], cwd=tmp_path)
+    try:
+        alert = '{"alert":"amount-mismatch","subject":"nobody"}'
+        produce = [sys.executable, "-m", "runnel", "produce", "shop.alerts", "-b", f"127.0.0.1:{port}", "-v", alert]
+        subprocess.run(produce, check=True, timeout=60)
+    finally:
+        serving.terminate()
+        serving.wait()
+    third = run(tmp_path, *arguments)
+    assert third.returncode == 1
+    assert "differs: alerts, amount-mismatch nobody: expected nothing, found 1" in third.stderr
+
+
+@pytest.mark.slow
+def test_the_demo_goes_on_until_ctrl_c_and_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        log = tmp_path / "log"
+        with log.open("w") as output:
+            started = subprocess.Popen(
+                command("--port", "0"), cwd=tmp_path, env=environment(tmp_path), stdout=output, stderr=output
+            )
+        try:
+            wait_until(lambda log=log: "run 2" in log.read_text(), "a second run", DEADLINE_S)
+            started.send_signal(signal.SIGINT)
+            assert started.wait(120) == 0, log.read_text()
+        finally:
+            started.kill()
+            started.wait()
+        text = log.read_text()
+        assert "look at it" in text
+        assert "Traceback" not in text
+        assert wait_until(lambda: not processes_of(tmp_path), "the end of all its processes")
+
+
+def test_a_taken_port_is_told_with_the_cure(tmp_path: Path, bootstrap: str) -> None:
+    done = run(tmp_path, "--once", "--port", bootstrap.rpartition(":")[2], "--folder", "out")
+    assert done.returncode == 1
+    assert "is taken" in done.stderr
+    assert "--port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_json_needs_an_end(tmp_path: Path) -> None:
+    done = run(tmp_path, "--json")
+    assert done.returncode == 2
+    assert "--once" in done.stderr
