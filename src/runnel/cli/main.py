@@ -33,6 +33,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "cluster": ("runnel.cli.cluster:cluster", "Brokers, features and health of the cluster."),
     "log": ("runnel.cli.log:log", "Look into data directories, check and repair them."),
     "lake": ("runnel.cli.lake:lake", "Look after lake tables, and prove that one equals its topic."),
+    "demo": ("runnel.cli.demo:demo", "A shop from end to end: broker, events, Spark pipeline, results."),
+    "pipeline": ("runnel.cli.pipeline:pipeline", "Make, check, run and watch Spark pipelines over topics."),
     "doctor": ("runnel.cli.doctor:doctor", "Find out why a client cannot work with a broker."),
     "completion": ("runnel.cli.completion:completion", "Print shell completion for bash, zsh or fish."),
     "version": ("runnel.cli.version:version", "Print the version."),

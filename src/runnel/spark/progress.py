@@ -15,15 +15,20 @@ from runnel.spark.positions import Offsets, from_nested
 
 def offsets_behind_latest(source: Any) -> dict[str, float]:
     """The least, the largest and the average over partitions; nothing before the first trigger."""
-    end, latest = _offsets(source, "endOffset"), _offsets(source, "latestOffset")
-    behind = [offset - end.get(target, 0) for target, offset in latest.items()]
-    if not behind or not end:
+    behind = list(partitions_behind_latest(source).values())
+    if not behind:
         return {}
     return {
         "minOffsetsBehindLatest": min(behind),
         "maxOffsetsBehindLatest": max(behind),
         "avgOffsetsBehindLatest": sum(behind) / len(behind),
     }
+
+
+def partitions_behind_latest(source: Any) -> Offsets:
+    """The same by partition."""
+    end, latest = _offsets(source, "endOffset"), _offsets(source, "latestOffset")
+    return {target: offset - end.get(target, 0) for target, offset in latest.items()} if end else {}
 
 
 def _offsets(source: Any, name: str) -> Offsets:

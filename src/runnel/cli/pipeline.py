@@ -1,0 +1,71 @@
+"""`runnel pipeline`: make, check, run and watch Spark Declarative Pipelines projects.
+
+In: a project's folder. Out: tables, lines or JSON. Spark is imported only by the verbs that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from runnel.cli.verbs import LazyVerbs
+
+NEEDS_EXTRA = "this verb needs Spark's pipelines: pip install 'runnel[pipelines]'"
+VERBS = {
+    "init": ("runnel.cli.pipeline_project:init", "Make a project that runs."),
+    "validate": ("runnel.cli.pipeline_project:validate", "Say what is wrong before anything runs."),
+    "run": ("runnel.cli.pipeline_run:run", "Process what is there, once or again and again."),
+    "status": ("runnel.cli.pipeline_status:status", "How a pipeline fares, or how its last run ended."),
+    "stop": ("runnel.cli.pipeline_status:stop", "End a run gracefully."),
+    "list": ("runnel.cli.pipeline_status:list_pipelines", "The projects under a folder."),
+}
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@click.group(cls=LazyVerbs, table=VERBS, title="Verbs")
+def pipeline() -> None:
+    """Pipelines from topics to tables, topics and lake tables, on Spark Declarative Pipelines."""
+
+
+def project_argument(function: Decorated) -> Decorated:
+    return click.argument("project", default=".", metavar="[PROJECT]")(function)
+
+
+def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Which Spark: one of our own, a cluster's, or a Connect server."""
+    from runnel.cli.options import KeyValue
+
+    decorators = [
+        click.option("--master", metavar="MASTER", help="Spark's master, e.g. spark://head:7077.  [default: local[*]]"),
+        click.option("--remote", metavar="sc://HOST", help="An existing Spark Connect server instead."),
+        click.option("--conf", "conf", multiple=True, type=KeyValue(), help="A Spark setting; may be repeated."),
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
+@contextmanager
+def plain_words() -> Iterator[None]:
+    """What the user can mend is told in words: a missing extra, no Java, a project that is none."""
+    try:
+        yield
+    except ImportError as error:
+        raise click.ClickException(f"{NEEDS_EXTRA} ({error})") from error
+    except (ValueError, RuntimeError) as error:
+        if _is_told(error):
+            raise click.ClickException(str(error)) from error
+        raise
+
+
+def _is_told(error: Exception) -> bool:
+    """Whether the message is meant for the user as it is."""
+    from runnel.spark.java import JavaMissing
+    from runnel.spark.pipelines.notes import AlreadyRunning
+    from runnel.spark.pipelines.project import ProjectError
+
+    return isinstance(error, JavaMissing | AlreadyRunning | ProjectError)

@@ -1,0 +1,157 @@
+"""`runnel pipeline run`: one run, or one after the other until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from runnel.cli.options import DurationType, json_option
+from runnel.cli.pipeline import plain_words, project_argument, spark_options
+from runnel.cli.pipeline_view import View, choose_view
+
+if TYPE_CHECKING:
+    from runnel.spark.pipelines import FlowProgress, PipelineSession, RunResult
+    from runnel.spark.pipelines.notes import RunNotes
+
+EXIT_FAILED = 1
+EXIT_BY_SIGNAL = 128
+"""Plus the signal's number, where a run was cut short."""
+
+
+@click.command()
+@project_argument
+@click.option("--every", "every_ms", type=DurationType(), help="Run again and again, this long after each other.")
+@click.option("--full-refresh", multiple=True, metavar="TABLE", help="Empty this table and compute it anew.")
+@click.option("--full-refresh-all", is_flag=True, help="Empty all tables and compute them anew.")
+@click.option("--refresh", multiple=True, metavar="TABLE", help="Update only this table; may be repeated.")
+@spark_options
+@json_option
+def run(
+    project: str,
+    every_ms: int | None,
+    full_refresh: tuple[str, ...],
+    full_refresh_all: bool,
+    refresh: tuple[str, ...],
+    master: str | None,
+    remote: str | None,
+    conf: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> int:
+    """Process all that is there, showing rows per second, batch time, lag and state of each flow.
+
+    The next run goes on where this one ended. Exit code 0: done, or stopped between two runs; 1: a flow failed, or
+    something is wrong with the project; 143 (130 by Ctrl-C): cut short in the middle of a run.
+    """
+    if full_refresh_all and (full_refresh or refresh):
+        raise click.UsageError("--full-refresh-all leaves nothing to choose: omit --full-refresh and --refresh")
+    with plain_words():
+        from runnel.spark.pipelines import PipelineSession
+        from runnel.spark.pipelines.notes import RunNotes
+        from runnel.spark.pipelines.project import load_project
+
+        loaded = load_project(project)
+        stop = StopRequest()
+        chosen = (full_refresh, full_refresh_all, refresh)
+        with (
+            RunNotes(loaded) as notes,
+            stop.listening(),
+            PipelineSession(loaded, master=master, remote=remote, conf=dict(conf)) as session,
+        ):
+            loop = RunLoop(session, notes, choose_view(as_json), stop)
+            return loop.run_once(*chosen) if every_ms is None else loop.run_every(every_ms, *chosen)
+
+
+class StopRequest:
+    """SIGTERM and SIGINT: the run under way is interrupted, and no other begins."""
+
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+        self._requested = threading.Event()
+        self._session: PipelineSession | None = None
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self._receive) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        self.signal_number = number
+        self._requested.set()
+        if self._session is not None:
+            # Not here: this may have interrupted the very code that talks to Spark.
+            threading.Thread(target=self._session.interrupt, daemon=True).start()
+
+    @contextlib.contextmanager
+    def interrupting(self, session: PipelineSession) -> Iterator[None]:
+        self._session = session
+        try:
+            yield
+        finally:
+            self._session = None
+
+    @property
+    def is_requested(self) -> bool:
+        return self._requested.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        return self._requested.wait(seconds)
+
+
+class RunLoop:
+    def __init__(self, session: PipelineSession, notes: RunNotes, view: View, stop: StopRequest) -> None:
+        self._session = session
+        self._notes = notes
+        self._view = view
+        self._stop = stop
+
+    def run_every(
+        self, every_ms: int, full_refresh: tuple[str, ...], everything: bool, refresh: tuple[str, ...]
+    ) -> int:
+        from runnel.spark.pipelines.notes import now_ms
+
+        while not self._stop.is_requested:
+            code = self.run_once(full_refresh, everything, refresh)
+            if code:
+                return code
+            full_refresh, everything = (), False  # anew once, not each time
+            self._notes.wait_until(now_ms() + every_ms)
+            self._stop.wait(every_ms / 1000)
+        return 0
+
+    def run_once(self, full_refresh: tuple[str, ...], everything: bool, refresh: tuple[str, ...]) -> int:
+        if self._stop.is_requested:
+            return self._exit_by_signal()
+        number = self._notes.begin_run()
+        self._view.begin(number)
+        with self._stop.interrupting(self._session):
+            result = self._session.run(
+                full_refresh=full_refresh,
+                full_refresh_all=everything,
+                refresh=refresh,
+                on_progress=self._note,
+            )
+        self._view.end(number, result)
+        self._notes.end_run(result.status, result.error)
+        return self._exit_code(result)
+
+    def _note(self, progress: FlowProgress) -> None:
+        self._notes.note(progress)
+        self._view.show(progress)
+
+    def _exit_code(self, result: RunResult) -> int:
+        if result.stopped:
+            return self._exit_by_signal()
+        return 0 if result.ok else EXIT_FAILED
+
+    def _exit_by_signal(self) -> int:
+        return EXIT_BY_SIGNAL + (self._stop.signal_number or signal.SIGTERM)

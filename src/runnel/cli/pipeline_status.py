@@ -1,0 +1,141 @@
+"""`runnel pipeline status`, `stop` and `list`: what runs, how it fares, and how to end it. Without Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runnel.cli.options import json_option
+from runnel.cli.output import iso_time, note, print_json, print_table
+from runnel.cli.pipeline import plain_words, project_argument
+from runnel.cli.pipeline_view import COLUMNS, cells
+
+if TYPE_CHECKING:
+    from runnel.spark.pipelines.project import Project
+
+EXIT_NOT_RUNNING = 1
+EXIT_STILL_RUNNING = 1
+POLL_S = 0.1
+STOP_TIMEOUT_S = 60.0
+DEPTH_MAX = 4
+"""How far below a folder `list` looks for projects."""
+NEVER = "never run"
+
+
+@click.command()
+@project_argument
+@json_option
+def status(project: str, as_json: bool) -> None:
+    """What is running, or how the last run ended: figures of each flow, lag, and where metrics are."""
+    with plain_words():
+        loaded, state = _state(project)
+    if as_json:
+        print_json(state or {"pipeline": loaded.name, "status": NEVER, "alive": False})
+        return
+    click.echo(f"{loaded.name}: {_summary(state)}")
+    if state.get("error"):
+        click.echo(f"  {state['error']}")
+    if state.get("flows"):
+        print_table(COLUMNS, [cells(flow) for flow in state["flows"].values()])
+    if state:
+        click.echo(f"metrics: {loaded.notes / 'metrics.prom'}")
+
+
+@click.command(name="list")
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
+@json_option
+def list_pipelines(folder: str, as_json: bool) -> None:
+    """The projects in FOLDER and below, with their state."""
+    with plain_words():
+        from runnel.spark.pipelines.project import find_projects
+
+        rows = [_row(path) for path in find_projects(Path(folder), DEPTH_MAX)]
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        note(f"there is no spark-pipeline.yml in {folder}: `runnel pipeline init NAME` makes a project")
+    else:
+        print_table(
+            ("pipeline", "status", "pid", "run", "lag", "folder"),
+            [
+                (row["pipeline"], row["status"], row["pid"], row["run"], row["lag"], os.path.relpath(row["project"]))
+                for row in rows
+            ],
+        )
+
+
+@click.command()
+@project_argument
+@click.option("--timeout", "timeout_s", default=STOP_TIMEOUT_S, show_default=True, help="How long to wait, in seconds.")
+def stop(project: str, timeout_s: float) -> int:
+    """End a run: SIGTERM, then wait. A run that is cut short is taken up by the next, where it was."""
+    with plain_words():
+        from runnel.spark.pipelines.notes import current_state, is_running
+
+        loaded, state = _state(project)
+        if not state.get("alive"):
+            note(f"{loaded.name} does not run: {_summary(state)}")
+            return EXIT_NOT_RUNNING
+        pid = int(state["pid"])
+        os.kill(pid, signal.SIGTERM)
+        note(f"{loaded.name}: asked pid {pid} to stop")
+        deadline_s = time.monotonic() + timeout_s
+        while is_running(loaded):
+            if time.monotonic() > deadline_s:
+                note(
+                    f"pid {pid} still runs after {timeout_s:g} s; `kill -9 {pid}` loses nothing but the batch under way"
+                )
+                return EXIT_STILL_RUNNING
+            time.sleep(POLL_S)
+        click.echo(f"{loaded.name}: {_summary(current_state(loaded))}")
+    return 0
+
+
+def _state(project: str) -> tuple[Project, dict[str, Any]]:
+    from runnel.spark.pipelines.notes import current_state
+    from runnel.spark.pipelines.project import load_project
+
+    loaded = load_project(project)
+    return loaded, current_state(loaded)
+
+
+def _summary(state: dict[str, Any]) -> str:
+    if not state:
+        return NEVER
+    number, since = state.get("run", 0), iso_time(state["started_ms"])
+    if state["alive"]:
+        words = f"{state['status']} (pid {state['pid']}, since {since}, run {number})"
+        ended = state.get("last_status")
+        return f"{words}; the last run {ended}" if ended and state["status"] == "waiting" else words
+    if state["status"] == "killed":
+        return f"killed: pid {state['pid']} is gone in the middle of run {number}; the next run goes on where it was"
+    ended_ms = state.get("run_ended_ms")
+    return f"{state['status']} (run {number}{f', ended {iso_time(ended_ms)}' if ended_ms else ''})"
+
+
+def _row(path: Path) -> dict[str, Any]:
+    from runnel.spark.pipelines.notes import current_state
+    from runnel.spark.pipelines.project import ProjectError, load_project
+
+    empty = {"pipeline": path.parent.name, "pid": None, "run": None, "lag": None, "project": str(path.parent)}
+    try:
+        loaded = load_project(path)
+    except ProjectError as error:
+        return {**empty, "status": "broken", "error": str(error)}
+    state = current_state(loaded)
+    if not state:
+        return {**empty, "pipeline": loaded.name, "status": NEVER}
+    lags = [flow["lag"] for flow in state["flows"].values() if flow["lag"] is not None]
+    return {
+        "pipeline": loaded.name,
+        "status": state["status"],
+        "pid": state["pid"] if state["alive"] else None,
+        "run": state.get("run"),
+        "lag": sum(lags) if lags else None,
+        "project": str(loaded.folder),
+    }

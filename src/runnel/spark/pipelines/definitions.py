@@ -1,0 +1,160 @@
+"""What a project defines, read by Spark's own registration, file by file, and noted on the way.
+
+In: a project and a Connect session. Out: a dataflow graph on the server, and `Definitions`: which flow is defined
+where, which topics it reads, what each sink is; plus the problems of files that do not load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.pipelines.cli import LibrariesGlob, register_definitions
+from pyspark.pipelines.output import Output, Sink, TemporaryView
+from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
+
+from runnel.spark.pipelines.engine import connect_mode
+from runnel.spark.pipelines.messages import plain_message
+from runnel.spark.pipelines.project import Problem, Project
+from runnel.spark.pipelines.relations import Source, find_sources, inlined
+
+if TYPE_CHECKING:
+    from pyspark.pipelines.flow import AutoCdcFlow, Flow
+    from pyspark.sql import DataFrame
+    from pyspark.sql.connect.session import SparkSession
+
+_SPARKS_LINES = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (Loading|Found|Importing|Registering) ")
+Adapt = Callable[["Flow", "DataFrame"], "DataFrame"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowDefinition:
+    name: str
+    target: str
+    file: str
+    line: int | None
+    relation: Any = None
+    """Spark Connect's message; None for flows that Spark makes itself (auto CDC)."""
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass
+class Definitions:
+    graph_id: str
+    flows: dict[str, FlowDefinition] = field(default_factory=dict)
+    sinks: dict[str, Sink] = field(default_factory=dict)
+    view_names: set[str] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+
+    def flow(self, name: str) -> FlowDefinition | None:
+        """By its name, or by the name that Spark gives it, `spark_catalog.default.name`."""
+        return self.flows.get(name) or self.flows.get(name.rpartition(".")[2])
+
+    def views(self) -> dict[str, Any]:
+        """The queries of temporary views, which exist nowhere but in the graph."""
+        return {name: flow.relation for name, flow in self.flows.items() if name in self.view_names and flow.relation}
+
+    def sources_of(self, name: str) -> list[Source]:
+        """The topics that a flow reads, also through views."""
+        flow = self.flow(name)
+        return [] if flow is None or flow.relation is None else list(find_sources(inlined(flow.relation, self.views())))
+
+
+class NotingRegistry(SparkConnectGraphElementRegistry):
+    """Spark's registry, which also notes what passes. `adapt` may change what a flow computes, for checks."""
+
+    def __init__(self, session: SparkSession, project: Project, noted: Definitions, adapt: Adapt | None) -> None:
+        super().__init__(session, noted.graph_id)  # type: ignore[arg-type]
+        self._project = project
+        self._noted = noted
+        self._adapt = adapt
+
+    def register_output(self, output: Output) -> None:
+        super().register_output(output)
+        if isinstance(output, Sink):
+            self._noted.sinks[output.name] = output
+        elif isinstance(output, TemporaryView):
+            self._noted.view_names.add(output.name)
+
+    def register_flow(self, flow: Flow) -> None:
+        def query() -> DataFrame:
+            frame = flow.func()
+            plan: Any = getattr(frame, "_plan", None)
+            if plan is None:
+                raise TypeError(f"{flow.name} must return a DataFrame, not {type(frame).__name__}")
+            self._note(flow, plan.plan(self._client))
+            return frame if self._adapt is None else self._adapt(flow, frame)
+
+        super().register_flow(replace(flow, func=query))
+
+    def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
+        super().register_auto_cdc_flow(flow)
+        self._note(flow, None)
+
+    def _note(self, flow: Flow | AutoCdcFlow, relation: Any) -> None:
+        place = flow.source_code_location
+        name = flow.name or flow.target
+        sources = () if relation is None else tuple(find_sources(relation))
+        file = self._project.relative(place.filename)
+        self._noted.flows[name] = FlowDefinition(name, flow.target, file, place.line_number, relation, sources)
+
+
+def read_definitions(project: Project, session: SparkSession, adapt: Adapt | None = None) -> Definitions:
+    """Everything that loads is registered; what does not is a problem of its file."""
+    spec: Any = session
+    graph_id = create_dataflow_graph(
+        spec,
+        default_catalog=project.spec.catalog,
+        default_database=project.spec.database,
+        sql_conf=project.spec.configuration,
+    )
+    noted = Definitions(graph_id)
+    registry = NotingRegistry(session, project, noted, adapt)
+    with connect_mode(session):
+        for path in project.definitions():
+            with _collecting(project, path, noted.problems), _without_sparks_lines():
+                one = replace(project.spec, libraries=[LibrariesGlob(project.relative(path))])
+                register_definitions(project.spec_path, registry, one, spec, graph_id)
+    return noted
+
+
+@contextlib.contextmanager
+def _collecting(project: Project, path: Path, problems: list[Problem]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        problems.append(_file_problem(project, path, error))
+    except SystemExit as error:
+        problems.append(Problem(f"the file ends the process (exit {error.code})", project.relative(path)))
+
+
+def _file_problem(project: Project, path: Path, error: Exception) -> Problem:
+    if isinstance(error, SyntaxError) and error.filename:
+        return Problem(f"syntax error: {error.msg}", project.relative(error.filename), error.lineno)
+    lines = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(path.parent)
+    ]
+    file, line = (lines[-1].filename, lines[-1].lineno) if lines else (str(path), None)
+    message = plain_message(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
+    return Problem(message, project.relative(file), line)
+
+
+@contextlib.contextmanager
+def _without_sparks_lines() -> Iterator[None]:
+    """Spark prints what it loads; what the project itself prints goes through."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    finally:
+        rest = [line for line in printed.getvalue().splitlines() if not _SPARKS_LINES.match(line)]
+        if rest:
+            print("\n".join(rest))

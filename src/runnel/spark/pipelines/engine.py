@@ -1,0 +1,131 @@
+"""The Spark that pipelines run on: a JVM of ours with a Spark Connect door on 127.0.0.1, or a Connect server elsewhere.
+
+In: a master or a `sc://` address, and settings. Out: Connect sessions. Pipelines exist in Spark Connect only. The JVM
+is started as PySpark starts its own, so it ends when this process does, however that ends; PySpark's own session of
+this process, if there is one, is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from runnel.spark.spark_session import plan_settings, prepare_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+EXIT_S = 30.0
+# Nothing listens beyond this machine, and a session sees only its own artifacts, as in PySpark's local Connect server.
+DOOR = {
+    "spark.plugins": CONNECT_PLUGIN,
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.sql.artifact.isolation.enabled": "true",
+    "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
+}
+
+
+# An error's text without the JVM's stack under it.
+QUIET = {"spark.sql.connect.serverStacktrace.enabled": "false"}
+
+
+class Engine:
+    """Where sessions come from. Use as a context manager, or `close` it."""
+
+    def __init__(self, url: str, gateway: Any = None, context: Any = None) -> None:
+        self.url = url
+        self._gateway = gateway
+        self._context = context
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def session(self, conf: Mapping[str, str]) -> SparkSession:
+        """A session of its own. As in Spark's builder, settings that only a new JVM could take are passed over."""
+        from pyspark.sql.connect.session import SparkSession
+
+        builder: Any = SparkSession.builder
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one for each of those
+            made: SparkSession = builder.remote(self.url).config(map={**QUIET, **conf}).create()
+        return made
+
+    def close(self) -> None:
+        if self._gateway is None:
+            return
+        gateway, self._gateway = self._gateway, None
+        self._context.stop()
+        gateway.shutdown()
+        if gateway.proc is not None:
+            gateway.proc.stdin.close()  # the JVM ends with the pipe
+            gateway.proc.wait(EXIT_S)
+
+
+def start_engine(master: str | None = None, conf: Mapping[str, str] | None = None, *, app_name: str) -> Engine:
+    """A JVM for `master`, prepared as `runnel.spark.session()` does it."""
+    from pyspark import SparkConf, java_gateway
+
+    wanted = {**(conf or {}), **({"spark.master": master} if master else {})}
+    settings = {"spark.app.name": app_name, **DOOR, **plan_settings(wanted, os.environ)}
+    token = secrets.token_hex(16)
+    prepare_environment(settings["spark.master"], os.environ)
+    # The token goes by the environment: a command line is for everyone to see. Without the other two: else the JVM
+    # that is to be the server would look for one.
+    with _environment({TOKEN: token, "SPARK_REMOTE": None, CONNECT_MODE: None}):
+        launch: Any = java_gateway.launch_gateway  # has no types
+        gateway = launch(SparkConf(loadDefaults=False).setAll(list(settings.items())))
+    jvm = gateway.jvm
+    try:
+        context = jvm.JavaSparkContext(jvm.SparkConf())
+    except BaseException:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        raise
+    service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+    port = service.localPort()
+    return Engine(f"sc://localhost:{port}/;token={token}", gateway, context)
+
+
+@contextmanager
+def connect_mode(session: SparkSession) -> Iterator[None]:
+    """Within it `pyspark.sql` means Connect, and this session: definitions are written against that."""
+    from pyspark.sql.connect.session import SparkSession
+
+    active: Any = SparkSession._active_session
+    before = getattr(active, "session", None)
+    active.session = session
+    try:
+        with _environment({CONNECT_MODE: "1"}):
+            yield
+    finally:
+        active.session = before
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str | None]) -> Iterator[None]:
+    """With these variables, or without those that are None."""
+    before = {name: os.environ.get(name) for name in changes}
+    _change_environment(changes)
+    try:
+        yield
+    finally:
+        _change_environment(before)
+
+
+def _change_environment(changes: Mapping[str, str | None]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -1,0 +1,122 @@
+"""How each flow fares, in figures: rows per second, batch time, how far behind its topics, how much state.
+
+In: Spark's streaming progress and the events of a run. Out: `FlowProgress`, one per micro-batch or change of status.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from runnel.spark.errors import OptionError
+from runnel.spark.pipelines.messages import FlowEvent
+from runnel.spark.progress import partitions_behind_latest
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProgress:
+    """Figures of the last micro-batch; `rows` and `batches` count since the run began. None: Spark does not tell."""
+
+    flow: str
+    status: str
+    batch_id: int | None = None
+    rows: int = 0
+    batches: int = 0
+    rows_per_second: float | None = None
+    batch_ms: int | None = None
+    lag: int | None = None
+    """Offsets behind the latest, over all partitions; None for a flow that reads no topic."""
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    error: str | None = None
+    timestamp_ms: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Figures(StreamingQueryListener):
+    """Puts together what the listener and the events of a run tell; every change goes to `report`."""
+
+    def __init__(self, report: Callable[[FlowProgress], None]) -> None:
+        self.flows: dict[str, FlowProgress] = {}
+        self._report = report
+        self._lock = threading.Lock()  # Spark calls a listener from a thread of its own
+
+    def note_event(self, event: FlowEvent) -> None:
+        self._change(event.flow, lambda last: replace(last, status=event.status, error=event.error))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress: Mapping[str, Any] = event.progress
+        name = progress["name"]
+        if name:
+            self._change(str(name), lambda last: _advanced(last, progress))
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """The run's own events tell that."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing to count."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """The run's own events tell that, and why."""
+
+    def _change(self, name: str, change: Callable[[FlowProgress], FlowProgress]) -> None:
+        flow = short_name(name)
+        with self._lock:
+            last = self.flows.get(flow) or FlowProgress(flow, "QUEUED")
+            now_ms = time.time_ns() // 1_000_000
+            self.flows[flow] = changed = replace(change(last), timestamp_ms=now_ms)
+            self._report(changed)
+
+
+def short_name(name: str) -> str:
+    """As the project names the flow: without Spark's default catalog and database."""
+    return name.removeprefix("spark_catalog.").removeprefix("default.")
+
+
+def _advanced(last: FlowProgress, progress: Mapping[str, Any]) -> FlowProgress:
+    rows = int(progress["numInputRows"] or 0)
+    state = progress["stateOperators"] or []
+    return replace(
+        last,
+        status=last.status if last.status in ("COMPLETED", "FAILED") else "RUNNING",
+        batch_id=progress["batchId"],
+        rows=last.rows + rows,
+        batches=last.batches + 1,
+        rows_per_second=_finite(progress["processedRowsPerSecond"]),
+        batch_ms=progress["batchDuration"],
+        lag=_lag(progress["sources"] or []),
+        state_rows=sum(operator["numRowsTotal"] for operator in state) if state else None,
+        state_bytes=sum(operator["memoryUsedBytes"] for operator in state) if state else None,
+    )
+
+
+def _lag(sources: list[Mapping[str, Any]]) -> int | None:
+    behind = [lag for source in sources if (lag := _source_lag(source)) is not None]
+    return sum(behind) if behind else None
+
+
+def _source_lag(source: Mapping[str, Any]) -> int | None:
+    """A source that is no topic (a table, files) has offsets of another shape."""
+    try:
+        behind = partitions_behind_latest(source)
+    except (OptionError, ValueError, AttributeError):
+        return None
+    return sum(behind.values()) if behind else None
+
+
+def _finite(rate: float | None) -> float | None:
+    return rate if rate is not None and isfinite(rate) else None

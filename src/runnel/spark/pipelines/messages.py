@@ -1,0 +1,66 @@
+"""What Spark says in words during a run: which flow it is about, how that fares, and what went wrong.
+
+In: messages of pipeline events and exceptions. Out: `FlowEvent`s and short texts. The events of Spark Connect have no
+fields but a time and a text, so the text is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+STATUSES = (
+    "QUEUED",
+    "PLANNING",
+    "STARTING",
+    "RUNNING",
+    "COMPLETED",
+    "FAILED",
+    "SKIPPED",
+    "EXCLUDED",
+    "STOPPED",
+    "IDLE",
+)
+_FLOW = re.compile(
+    r"^(?:Flow |Failed to (?:resolve|start) flow:? )'?(?P<flow>[^\s']+?)'?(?:\.\s*$|\.?\s*\n|\s(?P<rest>.*))", re.DOTALL
+)
+_STATUS = re.compile(rf"\b({'|'.join(STATUSES)})\b")
+_ERROR = re.compile(r"\bError: ?(?P<error>.*)$", re.DOTALL)
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")
+_QUERY_PLACE = re.compile(r"\s*(SQLSTATE: \w+|JVM stacktrace:.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEvent:
+    flow: str
+    status: str
+    error: str | None = None
+
+
+def flow_event(message: str) -> FlowEvent | None:
+    """What an event says about a flow; None where it is about something else."""
+    found = _FLOW.match(message)
+    if found is None:
+        return None
+    status = "FAILED" if message.startswith("Failed") else _first(_STATUS, found.group("rest") or message)
+    error = _first(_ERROR, message)
+    return FlowEvent(found.group("flow"), status, shortened(error) if error else None) if status else None
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return found.group(1).strip() if found else ""
+
+
+def plain_message(error: BaseException) -> str:
+    """An exception's text for people: without the JVM's stack."""
+    return shortened(str(error))
+
+
+def shortened(text: str) -> str:
+    return _QUERY_PLACE.sub("", text).strip()
+
+
+def condition(text: str) -> str:
+    """Spark's name for an error, e.g. UNRESOLVED_COLUMN.WITH_SUGGESTION; empty where it has none."""
+    return _first(_CONDITION, text)

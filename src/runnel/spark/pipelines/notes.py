@@ -1,0 +1,194 @@
+"""What a run leaves for others to read: its state, a line per change of figures, and metrics for Prometheus.
+
+In: figures as they come. Out: under the project's storage, `_runnel/state.json`, `_runnel/runs/NNNNNN.jsonl` and
+`_runnel/metrics.prom` (the textfile format of node-exporter). A lock that the kernel gives up with the process tells
+whether a run is alive, so that one which was killed is noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from runnel.spark.pipelines.figures import FlowProgress
+from runnel.spark.pipelines.project import Project
+
+STATE_FILE, LOCK_FILE, METRICS_FILE, RUNS_FOLDER = "state.json", "lock", "metrics.prom", "runs"
+RUNNING, WAITING, STARTING = "running", "waiting", "starting"
+COMPLETED, FAILED, STOPPED = "completed", "failed", "stopped"
+KILLED = "killed"
+"""What a reader makes of a state that says it runs while nobody holds the lock."""
+
+
+class AlreadyRunning(RuntimeError):
+    """Another process runs this project; two of them would write into the same checkpoints."""
+
+
+class RunNotes:
+    """Of one process that runs a project, once or again and again. Use as a context manager."""
+
+    def __init__(self, project: Project) -> None:
+        self._folder = project.notes
+        self._state: dict[str, Any] = {**read_state(project), "pipeline": project.name, "project": str(project.folder)}
+        self._totals: dict[str, int] = dict(self._state.get("rows_total", {}))
+        self._lock: IO[str] | None = None
+        self._lines: IO[str] | None = None
+
+    def __enter__(self) -> RunNotes:
+        (self._folder / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
+        self._lock = (self._folder / LOCK_FILE).open("a")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            pid = self._state.get("pid")
+            raise AlreadyRunning(f"pid {pid} runs this pipeline: `runnel pipeline stop` ends it") from None
+        self._write(status=STARTING, pid=os.getpid(), started_ms=now_ms(), flows={}, error=None)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if self._state["status"] in (STARTING, RUNNING, WAITING):
+            self._write(status=STOPPED if error is None else FAILED, error=str(error) if error else None)
+        self._close_lines()
+        if self._lock is not None:
+            self._lock.close()
+
+    def begin_run(self) -> int:
+        number = int(self._state.get("run", 0)) + 1
+        self._close_lines()
+        self._lines = (self._folder / RUNS_FOLDER / f"{number:06d}.jsonl").open("a", encoding="utf-8")
+        self._totals = dict(self._state.get("rows_total", {}))
+        self._write(status=RUNNING, run=number, run_started_ms=now_ms(), flows={}, error=None)
+        return number
+
+    def note(self, progress: FlowProgress) -> None:
+        document = progress.as_dict()
+        if self._lines is not None:
+            self._lines.write(json.dumps({"run": self._state["run"], **document}) + "\n")
+            self._lines.flush()
+        total = self._totals.get(progress.flow, 0) + progress.rows
+        self._write(
+            flows={**self._state["flows"], progress.flow: document},
+            rows_total={**self._state.get("rows_total", {}), progress.flow: total},
+        )
+
+    def end_run(self, status: str, error: str | None) -> None:
+        """`status` of the run; whether another follows is told by `wait_until`."""
+        self._write(status=status, last_status=status, run_ended_ms=now_ms(), error=error)
+        self._close_lines()
+
+    def wait_until(self, moment_ms: int) -> None:
+        self._write(status=WAITING, next_run_ms=moment_ms)
+
+    def _write(self, **changes: Any) -> None:
+        self._state.update(changes)
+        _replace(self._folder / STATE_FILE, json.dumps(self._state, indent=1))
+        _replace(self._folder / METRICS_FILE, "".join(f"{line}\n" for line in metrics(self._state)))
+
+    def _close_lines(self) -> None:
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
+
+
+def read_state(project: Project) -> dict[str, Any]:
+    """The last state that was written; empty where nothing ever ran."""
+    try:
+        state: dict[str, Any] = json.loads((project.notes / STATE_FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return state
+
+
+def current_state(project: Project) -> dict[str, Any]:
+    """As `read_state`, with the truth about whether it still runs."""
+    alive = is_running(project)
+    state = read_state(project)
+    if state and not alive and state["status"] in (STARTING, RUNNING, WAITING):
+        return {**state, "status": KILLED, "alive": False}
+    return {**state, "alive": alive} if state else {}
+
+
+def is_running(project: Project) -> bool:
+    with contextlib.suppress(FileNotFoundError), (project.notes / LOCK_FILE).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+# Metrics --------------------------------------------------------------------------------------------------------
+
+_FLOW_METRICS = (
+    ("rows_per_second", "gauge", "rows_per_second", 1, "Rows per second of the last micro-batch."),
+    ("batch_seconds", "gauge", "batch_ms", 0.001, "How long the last micro-batch took."),
+    ("lag_offsets", "gauge", "lag", 1, "Offsets behind the latest, over all partitions."),
+    ("state_rows", "gauge", "state_rows", 1, "Rows in the state store."),
+    ("state_bytes", "gauge", "state_bytes", 1, "Memory of the state store."),
+)
+
+
+def metrics(state: Mapping[str, Any]) -> Iterator[str]:
+    pipeline = _label(state["pipeline"])
+    flows: Mapping[str, Mapping[str, Any]] = state.get("flows") or {}
+    whole = {
+        "running": ("Whether a run is under way.", int(state["status"] == RUNNING)),
+        "runs_total": ("Runs so far.", state.get("run", 0)),
+        "last_run_success": ("Whether the last run that ended did its work.", _success(state)),
+        "last_run_end_timestamp_seconds": ("When it ended.", state.get("run_ended_ms", 0) / 1000),
+    }
+    for name, (meaning, value) in whole.items():
+        yield from _metric(name, "counter" if name.endswith("_total") else "gauge", meaning, [(f"{pipeline}", value)])
+    totals = [(f"{pipeline},flow={_quoted(flow)}", rows) for flow, rows in (state.get("rows_total") or {}).items()]
+    yield from _metric("flow_rows_total", "counter", "Rows read by the flow.", totals)
+    failed = [(f"{pipeline},flow={_quoted(flow)}", int(row["status"] == "FAILED")) for flow, row in flows.items()]
+    yield from _metric("flow_failed", "gauge", "Whether the flow has failed in the last run.", failed)
+    for name, kind, field, factor, meaning in _FLOW_METRICS:
+        samples = [
+            (f"{pipeline},flow={_quoted(flow)}", row[field] * factor)
+            for flow, row in flows.items()
+            if row.get(field) is not None
+        ]
+        yield from _metric(f"flow_{name}", kind, meaning, samples)
+
+
+def _metric(name: str, kind: str, meaning: str, samples: Iterable[tuple[str, float]]) -> Iterator[str]:
+    lines = [f"runnel_pipeline_{name}{{{labels}}} {value}" for labels, value in samples]
+    if lines:
+        yield f"# HELP runnel_pipeline_{name} {meaning}"
+        yield f"# TYPE runnel_pipeline_{name} {kind}"
+        yield from lines
+
+
+def _success(state: Mapping[str, Any]) -> int:
+    return int(state.get("last_status") == COMPLETED)
+
+
+def _label(pipeline: str) -> str:
+    return f"pipeline={_quoted(pipeline)}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _replace(path: Path, text: str) -> None:
+    """Readers see the old text or the new one, never half of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(name, 0o644)
+    os.replace(name, path)

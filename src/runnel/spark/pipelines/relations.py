@@ -1,0 +1,84 @@
+"""Which topics a query reads, from the query itself: Spark Connect's relation, a tree of protobuf messages.
+
+In: relations. Out: the `runnel` sources in them with their options, and relations whose sources read something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FORMAT = "runnel"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One `format("runnel")` in a query."""
+
+    options: Mapping[str, str]
+    is_streaming: bool
+
+
+def find_sources(relation: Any) -> Iterator[Source]:
+    for read in _reads(relation):
+        if read.data_source.format.lower() == FORMAT:
+            yield Source(dict(read.data_source.options), read.is_streaming)
+
+
+def reads_only_topics(relation: Any) -> bool:
+    """Whether the query depends on nothing but `runnel` sources: then it can be run again by itself."""
+    return all(read.HasField("data_source") and read.data_source.format.lower() == FORMAT for read in _reads(relation))
+
+
+def inlined(relation: Any, views: Mapping[str, Any]) -> Any:
+    """A copy in which the names of the pipeline's temporary views are replaced by their queries."""
+    copied = type(relation)()
+    copied.CopyFrom(relation)
+    _inline(copied, views)
+    return copied
+
+
+def _inline(message: Any, views: Mapping[str, Any]) -> None:
+    for inner in _messages(message):
+        if inner.DESCRIPTOR.full_name == "spark.connect.Relation" and inner.HasField("read"):
+            query = views.get(inner.read.named_table.unparsed_identifier)
+            if query is not None:
+                inner.CopyFrom(inlined(query, views))
+        else:
+            _inline(inner, views)
+
+
+def as_batch(relation: Any, options: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Any:
+    """A copy of the query that reads batches, with the options of its sources as `options` answers them."""
+    copied = type(relation)()
+    copied.CopyFrom(relation)
+    for read in _reads(copied):
+        read.is_streaming = False
+        chosen = options(dict(read.data_source.options))
+        read.data_source.options.clear()
+        read.data_source.options.update(chosen)
+    return copied
+
+
+def _reads(message: Any) -> Iterator[Any]:
+    """All messages of type Read, however deep."""
+    if message.DESCRIPTOR.full_name == "spark.connect.Read":
+        yield message
+        return
+    for inner in _messages(message):
+        yield from _reads(inner)
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """The messages that are fields of this one, single, repeated or values of a map."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            if field.message_type.fields_by_name["value"].message_type is not None:
+                yield from value.values()
+        elif hasattr(value, "ListFields"):
+            yield value
+        else:
+            yield from value

@@ -1,0 +1,230 @@
+"""`PipelineSession`: one project on one Spark, to be checked and run as often as wanted.
+
+In: a project, where to run it, which tables to refresh. Out: `RunResult`, and figures on the way. A run processes all
+that is there and ends; the next goes on from Spark's checkpoints under the project's storage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark.sql.connect.proto as protocol
+from pyspark.errors import PySparkException
+from pyspark.pipelines.spark_connect_pipeline import start_run
+
+from runnel.spark.pipelines.checks import Brokers, check_sources
+from runnel.spark.pipelines.definitions import Definitions, read_definitions
+from runnel.spark.pipelines.engine import Engine, start_engine
+from runnel.spark.pipelines.failures import FlowFailure, explain
+from runnel.spark.pipelines.figures import Figures, FlowProgress
+from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
+from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED
+from runnel.spark.pipelines.project import Problem, Project, ProjectError, load_project
+from runnel.spark.pipelines.validation import find_problems
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+RUN_TAG = "runnel-pipeline-run"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """`problems`: why nothing was run; `failures`: what failed while it ran. `stopped`: it was interrupted."""
+
+    flows: Mapping[str, FlowProgress] = field(default_factory=dict)
+    problems: Sequence[Problem] = ()
+    failures: Sequence[FlowFailure] = ()
+    stopped: bool = False
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not (self.problems or self.failures or self.stopped)
+
+    @property
+    def status(self) -> str:
+        return COMPLETED if self.ok else STOPPED if self.stopped else FAILED
+
+    @property
+    def error(self) -> str | None:
+        return "; ".join(map(str, [*self.problems, *self.failures])) or None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "seconds": round(self.seconds, 3),
+            "problems": [asdict(problem) for problem in self.problems],
+            "failures": [failure.as_dict() for failure in self.failures],
+        }
+
+
+class PipelineSession:
+    """Keeps one JVM (or one Connect session) for a project. Use as a context manager, or `close` it.
+
+    An `engine` that is given is shared, and stays open.
+    """
+
+    def __init__(
+        self,
+        project: str | Path | Project,
+        *,
+        master: str | None = None,
+        remote: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        self.project = project if isinstance(project, Project) else load_project(project)
+        self._stopping = threading.Event()
+        self._asks_brokers = remote is None  # else they may be reachable from there only
+        settings = {**self.project.settings(), **(conf or {})}
+        self._own_engine = engine is None
+        if engine is None:
+            engine = Engine(remote) if remote else start_engine(master, settings, app_name=self.project.name)
+        self._engine = engine
+        self.spark: SparkSession = engine.session(settings)
+
+    def __enter__(self) -> PipelineSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.spark.stop()
+        if self._own_engine:
+            self._engine.close()
+
+    def validate(self, *, ask_brokers: bool = True) -> list[Problem]:
+        """What is wrong, found without running anything."""
+        return find_problems(self.project, self.spark, ask_brokers=ask_brokers)
+
+    def run(
+        self,
+        *,
+        full_refresh: Sequence[str] = (),
+        full_refresh_all: bool = False,
+        refresh: Sequence[str] = (),
+        on_progress: Callable[[FlowProgress], None] | None = None,
+    ) -> RunResult:
+        """Process all that is there. `on_progress` is called from another thread, one call at a time."""
+        started_s = time.monotonic()
+        figures = Figures(on_progress or (lambda _: None))
+        noted = read_definitions(self.project, self.spark)
+        error: PySparkException | None = None
+        try:
+            problems = noted.problems or list(check_sources(noted, Brokers() if self._asks_brokers else None))
+            if problems:
+                return RunResult(problems=problems, seconds=time.monotonic() - started_s)
+            with self._listening(figures), self._tagged():
+                try:
+                    for event in self._events(noted, full_refresh, full_refresh_all, refresh):
+                        figures.note_event(event)
+                except PySparkException as raised:
+                    error = raised
+            stopped = self._stopping.is_set() and error is not None
+            failures = [] if stopped or error is None else list(self._explain(noted, figures, error))
+            return RunResult(figures.flows, (), failures, stopped, time.monotonic() - started_s)
+        finally:
+            self._stopping.clear()
+            self._drop(noted)
+
+    def interrupt(self) -> None:
+        """End the run that is under way; it fails as stopped, and the next one goes on where it was."""
+        self._stopping.set()
+        self.spark.interruptTag(RUN_TAG)
+
+    def _events(
+        self, noted: Definitions, full_refresh: Sequence[str], full_refresh_all: bool, refresh: Sequence[str]
+    ) -> Iterator[FlowEvent]:
+        spark: Any = self.spark
+        results = start_run(
+            spark,
+            noted.graph_id,
+            full_refresh=full_refresh,
+            full_refresh_all=full_refresh_all,
+            refresh=refresh,
+            dry=False,
+            storage=self.project.spec.storage,
+        )
+        for result in results:
+            if self._stopping.is_set():  # it may have been asked for before there was anything to interrupt
+                self.spark.interruptTag(RUN_TAG)
+            if "pipeline_event_result" in result:
+                event = flow_event(result["pipeline_event_result"].event.message)
+                if event is not None:
+                    yield event
+
+    def _explain(self, noted: Definitions, figures: Figures, error: PySparkException) -> Iterator[FlowFailure]:
+        failed = [progress for progress in figures.flows.values() if progress.status == "FAILED"]
+        for progress in failed:
+            yield explain(self.project, self.spark, noted, progress.flow, progress.error or plain_message(error))
+        if not failed:
+            yield FlowFailure(None, plain_message(error))
+
+    @contextlib.contextmanager
+    def _listening(self, figures: Figures) -> Iterator[None]:
+        self.spark.streams.addListener(figures)
+        try:
+            yield
+        finally:
+            self.spark.streams.removeListener(figures)  # waits until all events have come
+
+    @contextlib.contextmanager
+    def _tagged(self) -> Iterator[None]:
+        self.spark.addTag(RUN_TAG)
+        try:
+            yield
+        finally:
+            self.spark.removeTag(RUN_TAG)
+
+    def _drop(self, noted: Definitions) -> None:
+        """The server keeps a graph until it is told not to."""
+        command = protocol.Command()
+        command.pipeline_command.drop_dataflow_graph.dataflow_graph_id = noted.graph_id
+        with contextlib.suppress(PySparkException):
+            self.spark.client.execute_command(command)
+
+
+def run(
+    project: str | Path,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    full_refresh: Sequence[str] = (),
+    full_refresh_all: bool = False,
+    refresh: Sequence[str] = (),
+    on_progress: Callable[[FlowProgress], None] | None = None,
+) -> RunResult:
+    """Run a project once, on a Spark of its own."""
+    with PipelineSession(project, master=master, remote=remote, conf=conf) as session:
+        return session.run(
+            full_refresh=full_refresh,
+            full_refresh_all=full_refresh_all,
+            refresh=refresh,
+            on_progress=on_progress,
+        )
+
+
+def validate(
+    project: str | Path,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    ask_brokers: bool = True,
+) -> list[Problem]:
+    """What is wrong with a project; an empty list means that it can run."""
+    try:
+        loaded = load_project(project)
+    except ProjectError as error:
+        return error.problems
+    with PipelineSession(loaded, master=master, remote=remote, conf=conf) as session:
+        return session.validate(ask_brokers=ask_brokers)

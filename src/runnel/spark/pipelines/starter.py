@@ -1,0 +1,125 @@
+"""What `runnel pipeline init` writes: a small pipeline that does something, to be changed into one's own.
+
+In: a name and a broker's address. Out: a folder. Everything in it is plain Spark Declarative Pipelines.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Template
+
+_SPEC = """\
+# A Spark Declarative Pipelines project: `runnel pipeline run`, or Spark's own `spark-pipelines run`.
+name: $name
+storage: $storage
+libraries:
+  - glob:
+      include: transformations/**
+"""
+
+_ORDERS = '''\
+"""Orders from a topic: the good ones as a table, the others set aside with the reason."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from runnel.spark import from_json
+
+spark = SparkSession.active()
+ORDER = StructType().add("id", "long").add("customer", "string").add("total", "double")
+
+
+def decoded(reader: str) -> DataFrame:
+    """The topic's records, decoded. Each reader shows its progress in a consumer group of its own."""
+    records = (
+        spark.readStream.format("runnel")
+        .option("kafka.bootstrap.servers", "$bootstrap")
+        .option("subscribe", "orders")
+        .option("startingOffsets", "earliest")
+        .option("kafka.group.id", f"$name-{reader}")
+        .load()
+    )
+    return records.select("*", from_json("value", ORDER).alias("decoded"))
+
+
+@dp.table
+def orders() -> DataFrame:
+    good = decoded("orders").where("decoded.error is null and decoded.data.id is not null")
+    return good.select("decoded.data.*", "timestamp", "partition", "offset")
+
+
+@dp.table
+def orders_rejected() -> DataFrame:
+    bad = decoded("rejected").where("decoded.error is not null or decoded.data.id is null")
+    reason = "coalesce(decoded.error, 'there is no id') as reason"
+    return bad.selectExpr("string(value) as value", reason, "timestamp", "partition", "offset")
+'''
+
+_REVENUE = """\
+-- Computed anew by each run, from all orders so far.
+CREATE MATERIALIZED VIEW revenue AS
+SELECT customer, count(*) AS orders, sum(total) AS total
+FROM orders
+GROUP BY customer;
+"""
+
+_LARGE_ORDERS = '''\
+"""Large orders, told to others: a topic."""
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+
+spark = SparkSession.active()
+
+dp.create_sink("large_orders", "runnel", {"kafka.bootstrap.servers": "$bootstrap", "topic": "orders-large"})
+
+
+@dp.append_flow(target="large_orders")
+def large_orders_flow() -> DataFrame:
+    large = spark.readStream.table("orders").where("total >= 100")
+    return large.selectExpr("string(id) as key", "to_json(struct(id, customer, total)) as value")
+'''
+
+_README = """\
+# $name
+
+The topic `orders` becomes a table of good orders and one of rejected records, the revenue per customer, and a topic
+`orders-large`.
+
+    runnel topic create orders -b $bootstrap
+    runnel produce orders -b $bootstrap -v '{"id": 1, "customer": "Ada", "total": 120.5}'
+    runnel pipeline validate $name
+    runnel pipeline run $name               # processes what is there; --every 10s goes on until `runnel pipeline stop`
+    runnel consume orders-large -b $bootstrap --from start -e
+
+A look at a table:
+
+    python -c 'from runnel.spark.pipelines import PipelineSession as S; S("$name").spark.table("revenue").show()'
+
+What a run has read it does not read again: Spark's checkpoints are in `pipeline-storage`, and so are the tables.
+"""
+
+_FILES = {
+    "spark-pipeline.yml": _SPEC,
+    "README.md": _README,
+    ".gitignore": "pipeline-storage/\n__pycache__/\n",
+    "transformations/orders.py": _ORDERS,
+    "transformations/revenue.sql": _REVENUE,
+    "transformations/large_orders.py": _LARGE_ORDERS,
+}
+
+
+def make_project(folder: Path, bootstrap: str) -> list[Path]:
+    """Write the starter into `folder`, which must not exist; answers the files."""
+    folder = folder.resolve()
+    folder.mkdir(parents=True)
+    storage = folder / "pipeline-storage"
+    values = {"name": folder.name, "bootstrap": bootstrap, "storage": storage.as_uri()}
+    written = []
+    for name, text in _FILES.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(Template(text).substitute(values), encoding="utf-8")
+        written.append(path)
+    return written

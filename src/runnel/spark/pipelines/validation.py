@@ -1,0 +1,97 @@
+"""What is wrong with a project, found before anything runs: Spark's dry run, and the checks that it lacks.
+
+In: a project and a session. Out: problems, each with its file, line and flow as far as they are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.pipelines.spark_connect_pipeline import start_run
+
+from runnel.spark.pipelines.checks import (
+    LAKE_SINK,
+    TOPIC_SINK,
+    Brokers,
+    at_sink,
+    check_sinks,
+    check_sources,
+    needing_columns,
+)
+from runnel.spark.pipelines.definitions import Definitions, read_definitions
+from runnel.spark.pipelines.figures import short_name
+from runnel.spark.pipelines.messages import condition, flow_event, plain_message
+from runnel.spark.pipelines.project import Problem, Project
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+
+def find_problems(project: Project, session: SparkSession, *, ask_brokers: bool) -> list[Problem]:
+    noted = read_definitions(project, session)
+    if noted.problems:
+        return noted.problems  # what is not loaded would be missed by everything that follows
+    brokers = Brokers() if ask_brokers else None
+    problems = [*check_sources(noted, brokers), *check_sinks(project, noted, brokers)]
+    problems += check_formats(project, noted, session)
+    broken = {problem.flow for problem in problems if problem.flow}
+    for problem in dry_run(project, session, noted):
+        if problem.flow not in broken:
+            problems.append(problem)
+    if not problems and noted.sinks:
+        adapted = read_definitions(project, session, needing_columns(noted.sinks))
+        problems += dry_run(project, session, adapted)
+    return problems
+
+
+def dry_run(project: Project, session: SparkSession, noted: Definitions) -> Iterator[Problem]:
+    """One problem for each flow that does not resolve; or the one that stopped it all, a cycle or a table too many."""
+    found = False
+    spark: Any = session
+    try:
+        for result in start_run(spark, noted.graph_id, (), False, (), True, project.spec.storage):
+            if "pipeline_event_result" not in result:
+                continue
+            event = flow_event(result["pipeline_event_result"].event.message)
+            if event is not None and event.status == "FAILED":
+                found = True
+                yield _flow_problem(project, noted, event.flow, event.error or "")
+    except PySparkException as error:
+        if not found:
+            yield Problem(plain_message(error))
+
+
+def _flow_problem(project: Project, noted: Definitions, name: str, message: str) -> Problem:
+    flow = noted.flow(name)
+    short = short_name(name)
+    if flow is not None:
+        return Problem(message, flow.file, flow.line, short)
+    file, line = _in_sql(project, short)
+    return Problem(message, file, line, short)
+
+
+def _in_sql(project: Project, name: str) -> tuple[str | None, int | None]:
+    """Where a flow of an SQL file is defined; Spark does not tell."""
+    defined = re.compile(rf"\bCREATE\b[^;]*?\b(?:VIEW|TABLE|FLOW)\b[^;]*?\b{re.escape(name)}\b", re.IGNORECASE)
+    for path in project.definitions():
+        if path.suffix == ".sql":
+            text = path.read_text(encoding="utf-8")
+            found = defined.search(text)
+            if found is not None:
+                return project.relative(path), text.count("\n", 0, found.start()) + 1
+    return None, None
+
+
+def check_formats(project: Project, noted: Definitions, session: SparkSession) -> Iterator[Problem]:
+    """A sink's format is looked for only when it is written to; reading from it asks the same question."""
+    for sink in noted.sinks.values():
+        if sink.format in (TOPIC_SINK, LAKE_SINK):
+            continue
+        try:
+            _ = session.read.format(sink.format).load().schema
+        except PySparkException as error:
+            if condition(str(error)).startswith("DATA_SOURCE_NOT_FOUND"):
+                yield at_sink(project, sink, f"there is no format '{sink.format}' (ours are runnel and runnel-lake)")
