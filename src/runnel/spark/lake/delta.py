@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from runnel.spark.lake.files import DataFile
 from runnel.spark.lake.options import Destination
-from runnel.spark.lake.tables import Maintained, Stamp, Upsert, check_types
+from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
 
 
 class DeltaLakeTable:
@@ -50,21 +53,28 @@ class DeltaLakeTable:
         return self._open().transaction_version(app_id)
 
     def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
+        table = self._checked(stamp)
+        with _conflicts():
+            table.create_write_transaction(
+                [_action(file) for file in files],
+                "overwrite" if overwrite else "append",
+                table.schema(),
+                partition_by=list(table.metadata().partition_columns),
+                commit_properties=_stamped(stamp),
+            )
+
+    def _checked(self, stamp: Stamp | None) -> DeltaTable:
+        """The version to commit to. What comes between is compared by delta-rs, transaction identifiers too."""
         table = self._open()
-        table.create_write_transaction(
-            [_action(file) for file in files],
-            "overwrite" if overwrite else "append",
-            table.schema(),
-            partition_by=self.partition_columns(),
-            commit_properties=_stamped(stamp),
-        )
+        check_new(stamp, table.transaction_version(stamp.app_id) if stamp is not None else None)
+        return table
 
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
-        table = self._open()
+        table = self._checked(stamp)
         newer = f"s.`{how.order_column}` > t.`{how.order_column}`" if how.order_column else "true"
         merge = table.merge(
             rows,
-            predicate=" AND ".join(f"s.`{name}` = t.`{name}`" for name in how.key_columns),
+            predicate=" AND ".join(f"s.`{name}` IS NOT DISTINCT FROM t.`{name}`" for name in how.key_columns),
             source_alias="s",
             target_alias="t",
             commit_properties=_stamped(stamp),
@@ -77,7 +87,8 @@ class DeltaLakeTable:
             merge = merge.when_not_matched_insert(columns, predicate=f"NOT ({gone})")
         else:
             merge = merge.when_matched_update(columns, predicate=newer).when_not_matched_insert(columns)
-        merge.execute()
+        with _conflicts():
+            merge.execute()
         if stamp is not None and self.last_batch(stamp.app_id) != stamp.batch_id:
             self.append([], stamp)  # a merge that changes nothing makes no commit, and so keeps no stamp
 
@@ -97,18 +108,35 @@ class DeltaLakeTable:
 
     def compact(self, file_bytes: int) -> Maintained:
         before = len(self.file_sizes())
-        self._open().optimize.compact(target_size=file_bytes)
+        retried(lambda: self._compact(file_bytes))
         return Maintained(before, len(self.file_sizes()), 0)
+
+    def _compact(self, file_bytes: int) -> None:
+        with _conflicts():
+            self._open().optimize.compact(target_size=file_bytes)
 
     def expire_rows(self, before_date: str) -> int:
         day = datetime.date.fromisoformat(before_date)
-        return int(self._open().delete(f"event_date < '{day.isoformat()}'")["num_deleted_rows"] or 0)
+        return retried(lambda: self._delete(f"event_date < '{day.isoformat()}'"))
+
+    def _delete(self, predicate: str) -> int:
+        with _conflicts():
+            return int(self._open().delete(predicate)["num_deleted_rows"] or 0)
 
     def remove_old_files(self, hours: float) -> int:
+        """Whole hours, rounded up: a file that a task wrote a minute ago waits for its commit."""
         removed = self._open().vacuum(
-            retention_hours=int(hours), dry_run=False, enforce_retention_duration=False, full=True
+            retention_hours=math.ceil(hours), dry_run=False, enforce_retention_duration=False, full=True
         )
         return len(removed)
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise Conflict(str(error)) from error
 
 
 def _stamped(stamp: Stamp | None) -> CommitProperties:

@@ -9,6 +9,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,7 @@ from runnel.spark.lake.options import EVENT_DATE
 OPEN_FILES_MAX = 32
 """A batch with more dates than this closes the file that was used least recently; it only makes more files."""
 COMPRESSION = "zstd"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 PartitionValues = tuple[tuple[str, str | None], ...]
 
@@ -106,7 +108,7 @@ class FileWriter:
         return file
 
     def _path(self, values: PartitionValues) -> str:
-        folders = [f"{name}={'__HIVE_DEFAULT_PARTITION__' if value is None else value}" for name, value in values]
+        folders = [f"{name}={NO_VALUE if value is None else quote(value, safe='')}" for name, value in values]
         return "/".join([*filter(None, [self._layout.folder]), *folders, f"part-{uuid.uuid4()}.parquet"])
 
     def _finish(self, values: PartitionValues) -> None:

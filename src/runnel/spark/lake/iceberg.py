@@ -6,24 +6,25 @@ The stamp is a table property that is set in the same commit as the rows: it out
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
+import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, IsNull, LessThan, Or
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, LessThan, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import Table, TableProperties, Transaction
 
 from runnel.spark.lake.files import DataFile, open_root
 from runnel.spark.lake.options import EVENT_DATE, Destination
-from runnel.spark.lake.tables import Maintained, Stamp, Upsert, check_types
+from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
 
 STAMP = "runnel.batch."
-CONFLICTS_MAX = 5
 
 
 class IcebergLakeTable:
@@ -52,37 +53,45 @@ class IcebergLakeTable:
                 update.union_by_name(schema)
 
     def _create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        """With its partitioning in the same commit: a crash must not leave a table that lacks it."""
         self._catalog.create_namespace_if_not_exists(self._destination.table.rsplit(".", 1)[0])
-        table = self._catalog.create_table(self._destination.table, schema=schema)
-        if partition_by:
-            with table.update_spec() as update:
-                for name in partition_by:
-                    update.add_identity(name)
+        with self._catalog.create_table_transaction(self._destination.table, schema=schema) as transaction:
+            if partition_by:
+                with transaction.update_spec() as update:
+                    for name in partition_by:
+                        update.add_identity(name)
 
     def last_batch(self, app_id: str) -> int | None:
-        value = self._open().properties.get(STAMP + app_id)
-        return None if value is None else int(value)
+        return _last_batch(self._open(), app_id)
 
     def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
-        table = self._open()
+        table = self._checked(stamp)
         base = str(table.location()).rstrip("/")
-        with table.transaction() as transaction:
+        with _conflicts(), table.transaction() as transaction:
             if overwrite:
                 transaction.delete(AlwaysTrue())
             if files:
                 transaction.add_files([f"{base}/{file.path}" for file in files], check_duplicate_files=False)
             _stamp(transaction, stamp)
 
+    def _checked(self, stamp: Stamp | None) -> Table:
+        """The version to commit to, and to no other: pyiceberg's own retries would not look for the stamp again."""
+        table = self._open()
+        check_new(stamp, _last_batch(table, stamp.app_id) if stamp is not None else None)
+        properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+        table.metadata = table.metadata.model_copy(update={"properties": properties})
+        return table
+
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
         """Delete what the batch knows better, then insert it: one commit of both."""
-        table = self._open()
+        table = self._checked(stamp)
         known = _known_orders(table, rows, how)
         fresh = [order is None or order > known.get(key, order - 1) for key, order in _keys_and_orders(rows, how)]
         rows = rows.filter(pa.array(fresh, pa.bool_()))
         replaced = [key for key, _ in _keys_and_orders(rows, how) if key in known]
         if how.value_column:
             rows = rows.filter(pc.is_valid(rows.column(how.value_column)))
-        with table.transaction() as transaction:
+        with _conflicts(), table.transaction() as transaction:
             if replaced:
                 transaction.delete(_any_key(replaced, how))
             if rows.num_rows:
@@ -98,37 +107,47 @@ class IcebergLakeTable:
 
     def scan(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         scan = self._open().scan(selected_fields=tuple(columns) if columns is not None else ("*",))
-        yield from scan.to_arrow_batch_reader()
+        try:
+            yield from scan.to_arrow_batch_reader()
+        except pa.ArrowInvalid as error:
+            damaged = ", ".join(self._unreadable()) or self._destination.path
+            raise pa.ArrowInvalid(f"{damaged}: {error}") from error
+
+    def _unreadable(self) -> list[str]:
+        """pyiceberg does not say which file it could not read."""
+        return [path for path in sorted(_named_files(self._open())) if not _is_parquet(path)]
 
     def file_sizes(self) -> list[int]:
         return [task.file.file_size_in_bytes for task in self._open().scan().plan_files()]
 
     def compact(self, file_bytes: int) -> Maintained:
         before = len(self.file_sizes())
-        _retried(lambda: self._compact(file_bytes))
+        retried(lambda: self._compact(file_bytes))
         return Maintained(before, len(self.file_sizes()), 0)
 
     def _compact(self, file_bytes: int) -> None:
         """Rewrite each partition that has several small files, as one commit that fails if somebody else wrote."""
-        table = self._open()
-        for partition in _crowded(table, file_bytes):
+        for partition in _crowded(self._open(), file_bytes):
+            table = self._checked(None)
             rows = table.scan(row_filter=partition).to_arrow()
-            with table.transaction() as transaction:
+            with _conflicts(), table.transaction() as transaction:
                 transaction.overwrite(rows, overwrite_filter=partition)
-            table = self._open()
 
     def expire_rows(self, before_date: str) -> int:
         old: BooleanExpression = LessThan(EVENT_DATE, datetime.date.fromisoformat(before_date))  # type: ignore[call-arg, arg-type]
         rows: int = sum(batch.num_rows for batch in self._open().scan(row_filter=old).to_arrow_batch_reader())
         if rows:
-            _retried(lambda: self._open().delete(old))
+            retried(lambda: self._delete(old))
         return rows
+
+    def _delete(self, old: BooleanExpression) -> None:
+        with _conflicts():
+            self._open().delete(old)
 
     def remove_old_files(self, hours: float) -> int:
         """Forget old snapshots, then remove data files that no snapshot names any more."""
         oldest = datetime.datetime.now() - datetime.timedelta(hours=hours)
-        table = self._open()
-        table.maintenance.expire_snapshots().older_than(oldest).commit()
+        retried(lambda: self._forget_snapshots(oldest))
         table = self._open()
         filesystem, base = open_root(self.root)
         named = _named_files(table)
@@ -140,6 +159,10 @@ class IcebergLakeTable:
                 filesystem.delete_file(info.path)
                 removed += 1
         return removed
+
+    def _forget_snapshots(self, oldest: datetime.datetime) -> None:
+        with _conflicts():
+            self._open().maintenance.expire_snapshots().older_than(oldest).commit()
 
 
 def _catalog(destination: Destination) -> Catalog:
@@ -168,6 +191,12 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 def _any_key(keys: Sequence[Key], how: Upsert) -> BooleanExpression:
+    """One column is asked for as a set: a tree of thousands of comparisons would take minutes."""
+    if len(how.key_columns) == 1:
+        (name,) = how.key_columns
+        values = {key[0] for key in keys}
+        known: BooleanExpression = In(name, values - {None})  # type: ignore[call-arg, arg-type]
+        return Or(known, IsNull(name)) if None in values else known  # type: ignore[call-arg, arg-type]
     parts = [_same_key(dict(zip(how.key_columns, key, strict=True))) for key in keys]
     return parts[0] if len(parts) == 1 else Or(*parts)
 
@@ -210,17 +239,28 @@ def _typed(table: Table, name: str, value: Any) -> Any:
     return datetime.date(1970, 1, 1) + datetime.timedelta(days=value) if is_date and isinstance(value, int) else value
 
 
+def _is_parquet(path: str) -> bool:
+    filesystem, base = open_root(path)
+    try:
+        pq.read_metadata(base, filesystem=filesystem)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
+
+
 def _named_files(table: Table) -> set[str]:
     files = table.inspect.all_files().column("file_path").to_pylist() if table.current_snapshot() else []
     return {str(path).removeprefix("file://") for path in files}
 
 
-def _retried(action: Callable[[], None]) -> None:
-    """Maintenance gives way to writers: it starts again from what they left."""
-    for attempt in range(CONFLICTS_MAX):
-        try:
-            action()
-            return
-        except CommitFailedException:
-            if attempt == CONFLICTS_MAX - 1:
-                raise
+def _last_batch(table: Table, app_id: str) -> int | None:
+    value = table.properties.get(STAMP + app_id)
+    return None if value is None else int(value)
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    try:
+        yield
+    except (CommitFailedException, ValidationException) as error:
+        raise Conflict(str(error)) from error

@@ -6,6 +6,7 @@ In: options as Spark hands them over. Out: `LakeOptions`, or OptionError with th
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,7 +70,7 @@ def parse_lake_options(options: Mapping[str, str]) -> LakeOptions:
     given = {name.lower(): value for name, value in options.items()}
     _refuse_unknown(given)
     destination = _destination(given)
-    dead_path = given.get("deadletterpath") or destination.path.rstrip("/") + "__dead_letter"
+    dead_path = _absolute(given.get("deadletterpath") or destination.path.rstrip("/") + "__dead_letter")
     return LakeOptions(
         destination,
         _dead_letters(destination, dead_path),
@@ -91,7 +92,7 @@ def query_id(checkpoint: str | None) -> str | None:
     if not checkpoint:
         return None
     try:
-        text = (Path(checkpoint.removeprefix("file://")) / "metadata").read_text()
+        text = (Path(_absolute(checkpoint)) / "metadata").read_text()
         return str(json.loads(text)["id"])
     except (OSError, ValueError, KeyError):
         return None
@@ -112,12 +113,19 @@ def _destination(given: Mapping[str, str]) -> Destination:
     if name.count(".") < 1:
         raise OptionError(f"option 'table' is '{name}': an Iceberg table is named namespace.table")
     return Destination(
-        path,
+        _absolute(path),
         _choice(given, "tableFormat", TABLE_FORMATS),
         name,
         _prefixed(given, "storage."),
         _prefixed(given, "catalog."),
     )
+
+
+def _absolute(path: str) -> str:
+    """Executors, and the next run, may work in another folder."""
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    return path if "://" in path else os.path.abspath(path)
 
 
 def _dead_letters(main: Destination, path: str) -> Destination:

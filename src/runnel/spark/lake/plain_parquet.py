@@ -1,14 +1,15 @@
 """Plain Parquet folders, exactly once: a manifest per batch, written before its files become visible.
 
 Layout: `_runnel/commits/<app>/<batch>.json` names the files of a batch; executors write below `_runnel/staged`, which
-readers skip (names with `_` are hidden to Spark and Arrow); a commit writes the manifest, then moves the files. A crash
-in between is finished by the next commit, from the manifest. A reader may see a part of the newest batch, never a row
-twice.
+readers skip (names with `_` are hidden to Spark and Arrow); a commit writes the manifest, then moves the files, then
+forgets the manifest before it. A crash in between is finished by the next commit or reader, from the manifest. A reader
+may see a part of the newest batch, never a row twice.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -22,12 +23,13 @@ import pyarrow.parquet as pq
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile, open_root
 from runnel.spark.lake.options import EVENT_DATE, Destination
-from runnel.spark.lake.tables import Maintained, Stamp, Upsert, check_types
+from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types
 
 HIDDEN = "_runnel"
 STAGED = f"{HIDDEN}/staged"
 COMMITS = f"{HIDDEN}/commits"
 SCHEMA = f"{HIDDEN}/schema.parquet"
+MOVES_MAX = 8
 
 
 class ParquetLakeTable:
@@ -53,37 +55,58 @@ class ParquetLakeTable:
 
     def last_batch(self, app_id: str) -> int | None:
         self._finish()
-        batches = [int(name.removesuffix(".json")) for name in self._names(f"{COMMITS}/{_folder(app_id)}")]
-        return max(batches, default=None)
+        return max(self._batches(_folder(app_id)), default=None)
+
+    def _batches(self, folder: str) -> list[int]:
+        return [int(name.removesuffix(".json")) for name in self._names(f"{COMMITS}/{folder}")]
 
     def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
         if overwrite:
             raise OptionError(
                 "a plain Parquet folder cannot be overwritten in one step: delete it, or use Delta or Iceberg"
             )
+        check_new(stamp, self.last_batch(stamp.app_id) if stamp is not None else None)
         moves = {file.path: file.path.removeprefix(f"{STAGED}/") for file in files}
         stamp = stamp or Stamp(f"once-{uuid.uuid4()}", 0)
-        manifest = f"{COMMITS}/{_folder(stamp.app_id)}/{stamp.batch_id}.json"
+        folder = _folder(stamp.app_id)
         rows = sum(file.row_count for file in files)
-        self._write_atomic(manifest, json.dumps({"rows": rows, "moves": moves}).encode())
+        manifest = json.dumps({"rows": rows, "moves": moves}).encode()
+        self._write_atomic(f"{COMMITS}/{folder}/{stamp.batch_id}.json", manifest, exclusive=True)
         self._move(moves)
+        for older in self._batches(folder):
+            if older < stamp.batch_id:
+                self._filesystem.delete_file(f"{self._base}/{COMMITS}/{folder}/{older}.json")
 
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
         raise OptionError("a plain Parquet folder has no upsert: set tableFormat to delta or iceberg")
 
     def _finish(self) -> None:
-        """Move what the newest manifests name and a crash left behind. Moving is the last thing that a commit does."""
+        """Move what the newest manifests name and a crash left behind."""
         for app in self._names(COMMITS):
-            newest = max((int(name.removesuffix(".json")) for name in self._names(f"{COMMITS}/{app}")), default=None)
-            if newest is not None:
-                with self._filesystem.open_input_stream(f"{self._base}/{COMMITS}/{app}/{newest}.json") as stream:
-                    self._move(json.loads(stream.read())["moves"])
+            newest = max(self._batches(app), default=None)
+            try:
+                if newest is not None:
+                    self._move(self._moves(f"{COMMITS}/{app}/{newest}.json"))
+            except FileNotFoundError:
+                continue  # a writer is at work, and its next manifest has replaced this one
+
+    def _moves(self, manifest: str) -> dict[str, str]:
+        with self._filesystem.open_input_stream(f"{self._base}/{manifest}") as stream:
+            moves: dict[str, str] = json.loads(stream.read())["moves"]
+            return moves
 
     def _move(self, moves: dict[str, str]) -> None:
+        """A reader that finishes what it finds may move the same files, and expiry may remove the folder."""
         for source, target in moves.items():
-            if self._exists(source):
-                self._filesystem.create_dir(f"{self._base}/{target}".rsplit("/", 1)[0], recursive=True)
-                self._filesystem.move(f"{self._base}/{source}", f"{self._base}/{target}")
+            for attempt in range(MOVES_MAX):
+                if not self._exists(source):
+                    break
+                try:
+                    self._filesystem.create_dir(f"{self._base}/{target}".rsplit("/", 1)[0], recursive=True)
+                    self._filesystem.move(f"{self._base}/{source}", f"{self._base}/{target}")
+                except FileNotFoundError:
+                    if attempt == MOVES_MAX - 1:
+                        raise
 
     def schema(self) -> pa.Schema:
         schema = self._saved_schema()
@@ -158,13 +181,22 @@ class ParquetLakeTable:
             return None
         return pq.read_schema(f"{self._base}/{SCHEMA}", filesystem=self._filesystem)
 
-    def _write_atomic(self, path: str, data: bytes) -> None:
+    def _write_atomic(self, path: str, data: bytes, *, exclusive: bool = False) -> None:
+        """Whole or not at all; `exclusive` tells two writers of one file apart, where the file system can."""
         target = f"{self._base}/{path}"
         self._filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
         scratch = f"{self._base}/{HIDDEN}/{uuid.uuid4()}.tmp"
         with self._filesystem.open_output_stream(scratch) as stream:
             stream.write(data)
-        self._filesystem.move(scratch, target)
+        if not exclusive or not isinstance(self._filesystem, pyarrow.fs.LocalFileSystem):
+            self._filesystem.move(scratch, target)
+            return
+        try:
+            os.link(scratch, target)
+        except FileExistsError as error:
+            raise Conflict(f"{target} was written by another query in this moment") from error
+        finally:
+            os.unlink(scratch)
 
 
 def _folder(app_id: str) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from runnel.spark.lake.files import DataFile, FileWriter, Layout
+    from runnel.spark.lake.tables import Stamp, Upsert
 
 
 class LakeDataSource(DataSource):
@@ -39,6 +40,8 @@ class LakeDataSource(DataSource):
         options = parse_lake_options(self.options)
         if (options.app_id is None) != (options.batch_id is None):
             raise OptionError("exactly-once in a batch write needs both options, appId and batchId (or neither)")
+        if overwrite and options.is_upsert:
+            raise OptionError("an upsert keeps the rows of other keys: write with mode('append')")
         return LakeBatchWriter(_prepare(options, schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
@@ -131,33 +134,66 @@ def _write_batch(error_column: str, batch: pa.RecordBatch, good: FileWriter, dea
 
 def commit_rows(prepared: Prepared, messages: list[WriterCommitMessage | None], batch_id: int | None) -> None:
     """On the driver. Dead letters first: a crash in between repeats the batch, and only the missing half is done."""
-    from runnel.spark.lake.tables import Stamp, Upsert, commit_once, open_table
+    from runnel.spark.lake.tables import commit_once, open_table
 
     options = prepared.options
-    commits = [message for message in messages if isinstance(message, LakeCommit)]
-    stamp = Stamp(options.app_id, batch_id) if options.app_id is not None and batch_id is not None else None
-    dead = [file for message in commits for file in message.dead_files]
+    stamp = _stamp(options, batch_id)
+    files, dead = _written(messages)
     if prepared.dead_layout is not None and (dead or stamp is not None):
         commit_once(options.dead_letters, open_table(options.dead_letters), dead, stamp, None)
     table = open_table(options.destination)
-    names = table.schema().names
-    how = None
-    if options.is_upsert:
-        order = options.order_column if options.order_column in names else None
-        value = options.value_column if options.value_column in names else None
-        how = Upsert(options.key_columns, order, value)
-    commit_once(options.destination, table, [file for message in commits for file in message.files], stamp, how)
+    how = _upsert(options, table.schema().names) if options.is_upsert else None
+    commit_once(options.destination, table, files, stamp, how)
 
 
-def remove_rows(prepared: Prepared, messages: list[WriterCommitMessage | None]) -> None:
-    """After a failure: what the tasks that succeeded wrote."""
+def replace_rows(prepared: Prepared, messages: list[WriterCommitMessage | None]) -> None:
+    """Both tables hold what was written now and nothing else. Run twice, it ends the same."""
+    from runnel.spark.lake.tables import open_table, retried
+
+    files, dead = _written(messages)
+    if prepared.dead_layout is not None:
+        dead_letters = open_table(prepared.options.dead_letters)
+        retried(lambda: dead_letters.append(dead, None, overwrite=True))
+    table = open_table(prepared.options.destination)
+    retried(lambda: table.append(files, None, overwrite=True))
+
+
+def remove_rows(prepared: Prepared, messages: list[WriterCommitMessage | None], batch_id: int | None) -> None:
+    """After a failure: what the tasks wrote, except where the commit of a table got through before it.
+
+    Without a stamp nothing tells, and files that a table may name stay; `runnel lake expire` removes the others.
+    """
     from runnel.spark.lake.files import remove_files
+    from runnel.spark.lake.tables import open_table
 
-    for message in messages:
-        if isinstance(message, LakeCommit):
-            remove_files(prepared.layout.root, [file.path for file in message.files])
-            if prepared.dead_layout is not None:
-                remove_files(prepared.dead_layout.root, [file.path for file in message.dead_files])
+    stamp = _stamp(prepared.options, batch_id)
+    if stamp is None:
+        return
+    files, dead = _written(messages)
+    for destination, wrote in ((prepared.options.destination, files), (prepared.options.dead_letters, dead)):
+        if wrote and open_table(destination).last_batch(stamp.app_id) != stamp.batch_id:
+            remove_files(open_table(destination).root, [file.path for file in wrote])
+
+
+def _stamp(options: LakeOptions, batch_id: int | None) -> Stamp | None:
+    from runnel.spark.lake.tables import Stamp
+
+    return Stamp(options.app_id, batch_id) if options.app_id is not None and batch_id is not None else None
+
+
+def _written(messages: list[WriterCommitMessage | None]) -> tuple[list[DataFile], list[DataFile]]:
+    """The files of the table and those of its dead letters. Of tasks that failed there is no message."""
+    commits = [message for message in messages if isinstance(message, LakeCommit)]
+    files = [file for message in commits for file in message.files]
+    return files, [file for message in commits for file in message.dead_files]
+
+
+def _upsert(options: LakeOptions, names: list[str]) -> Upsert:
+    from runnel.spark.lake.tables import Upsert
+
+    order = options.order_column if options.order_column in names else None
+    value = options.value_column if options.value_column in names else None
+    return Upsert(options.key_columns, order, value)
 
 
 class LakeStreamWriter(DataSourceStreamArrowWriter):
@@ -171,7 +207,7 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
         commit_rows(self._prepared, messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        remove_rows(self._prepared, messages)
+        remove_rows(self._prepared, messages, batchId)
 
 
 class LakeBatchWriter(DataSourceArrowWriter):
@@ -183,13 +219,10 @@ class LakeBatchWriter(DataSourceArrowWriter):
         return write_rows(self._prepared, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        if not self._overwrite:
+        if self._overwrite:
+            replace_rows(self._prepared, messages)
+        else:
             commit_rows(self._prepared, messages, self._prepared.options.batch_id)
-            return
-        from runnel.spark.lake.tables import open_table
-
-        files = [file for message in messages if isinstance(message, LakeCommit) for file in message.files]
-        open_table(self._prepared.options.destination).append(files, None, overwrite=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        remove_rows(self._prepared, messages)
+        remove_rows(self._prepared, messages, None if self._overwrite else self._prepared.options.batch_id)

@@ -2,19 +2,23 @@
 
 A commit is stamped with (app id, batch id). `commit_once` is the exactly-once rule, in one place for all formats: the
 batch that was committed last is not committed again, and an older one means that the checkpoint does not belong to the
-table.
+table. A table looks for the stamp in the version that it commits to: a driver that was given up for dead and still
+writes meets a `Conflict`, not a second copy of its batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile, Layout, remove_files
 from runnel.spark.lake.options import EVENT_DATE, Destination, LakeOptions
+
+CONFLICTS_MAX = 8
+Result = TypeVar("Result")
 
 
 class Stamp(NamedTuple):
@@ -50,7 +54,9 @@ class LakeTable(Protocol):
         """Make the table, or add the columns that it lacks; OptionError where a column has another type."""
 
     def last_batch(self, app_id: str) -> int | None: ...
-    def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None: ...
+    def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
+        """One commit; AlreadyThere or Conflict where it is not to be, or not now."""
+
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None: ...
     def scan(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]: ...
     def schema(self) -> pa.Schema: ...
@@ -59,6 +65,18 @@ class LakeTable(Protocol):
     def compact(self, file_bytes: int) -> Maintained: ...
     def expire_rows(self, before_date: str) -> int: ...
     def remove_old_files(self, hours: float) -> int: ...
+
+
+class Conflict(RuntimeError):
+    """Another writer changed the table in between, and nothing of ours is in it: look again."""
+
+
+class AlreadyThere(Exception):
+    """The table has this batch, or a later one, of the app."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__(f"batch {last} is in the table")
+        self.last = last
 
 
 class StaleCheckpoint(RuntimeError):
@@ -143,17 +161,35 @@ def commit_once(
     destination: Destination, table: LakeTable, files: Sequence[DataFile], stamp: Stamp | None, how: Upsert | None
 ) -> bool:
     """Make the files part of the table, unless this batch is in it already; whether it was not."""
-    last = table.last_batch(stamp.app_id) if stamp is not None else None
-    if stamp is not None and last is not None and stamp.batch_id <= last:
+    try:
+        if how is None:
+            retried(lambda: table.append(files, stamp))
+        else:
+            retried(lambda: upsert_files(table, files, how, stamp))
+    except AlreadyThere as known:
         remove_files(table.root, [file.path for file in files])
-        if stamp.batch_id < last:
-            raise StaleCheckpoint(destination, stamp, last)
+        if stamp is not None and stamp.batch_id < known.last:
+            raise StaleCheckpoint(destination, stamp, known.last) from None
         return False
-    if how is None:
-        table.append(files, stamp)
-    else:
-        upsert_files(table, files, how, stamp)
+    if how is not None:
+        remove_files(table.root, [file.path for file in files])
     return True
+
+
+def check_new(stamp: Stamp | None, last: int | None) -> None:
+    """For formats, with what the version that they commit to says about the app."""
+    if stamp is not None and last is not None and stamp.batch_id <= last:
+        raise AlreadyThere(last)
+
+
+def retried(action: Callable[[], Result]) -> Result:
+    """Whoever meets another writer starts again from what that one left."""
+    for _ in range(CONFLICTS_MAX - 1):
+        try:
+            return action()
+        except Conflict:
+            continue
+    return action()
 
 
 def upsert_files(table: LakeTable, files: Sequence[DataFile], how: Upsert, stamp: Stamp | None) -> None:
@@ -167,7 +203,6 @@ def upsert_files(table: LakeTable, files: Sequence[DataFile], how: Upsert, stamp
     parts = [pq.read_table(path, filesystem=filesystem, partitioning=None) for path in paths]
     if parts:
         table.upsert(latest_by_key(pa.concat_tables(parts, promote_options="default"), how), how, stamp)
-    remove_files(table.root, [file.path for file in files])
 
 
 def latest_by_key(rows: pa.Table, how: Upsert) -> pa.Table:
