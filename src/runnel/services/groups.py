@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from runnel.core.groups import (
@@ -46,8 +47,10 @@ log = logging.getLogger("runnel.groups")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TIMER_SLACK_MS = 1
+GROUPS_REMEMBERED_MAX = 4096
 
 
+@lru_cache(GROUPS_REMEMBERED_MAX)
 def partition_of(group_id: str, partitions: int) -> int:
     """Java's String.hashCode over UTF-16 without its sign, as every Kafka broker and tool computes it."""
     code = 0
