@@ -34,7 +34,7 @@ KNOWN = (
     "targetFileBytes",
 )
 PASSED_THROUGH = ("storage.", "catalog.")
-SPARKS_OWN = ("checkpointlocation", "querytimeout", "querytype", "outputmode")
+SPARKS_OWN = ("checkpointlocation", "querytimeout", "querytype", "queryname", "outputmode")
 
 
 @dataclass(frozen=True, slots=True)
