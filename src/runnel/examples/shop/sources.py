@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runnel.examples.shop.rules import WATERMARK_MINUTES
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -30,3 +32,12 @@ def read_topics(spark: SparkSession, *topics: str, group: str, columns: str | No
     source = source.option("kafka.bootstrap.servers", bootstrap_servers(spark)).option("kafka.group.id", group)
     source = source.schema(columns) if columns else source
     return source.option("startingOffsets", "earliest").load()
+
+
+def read_table(spark: SparkSession, table: str, time_column: str | None = None) -> DataFrame:
+    """A stream of the rows of one of the pipeline's tables, with a watermark if a column is named.
+
+    By SQL: `withWatermark` asks Spark's server about its table, and while a pipeline is defined there is none yet.
+    """
+    watermark = f" WATERMARK {time_column} DELAY OF INTERVAL {WATERMARK_MINUTES} MINUTES" if time_column else ""
+    return spark.sql(f"SELECT * FROM STREAM {table}{watermark}")

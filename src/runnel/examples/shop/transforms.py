@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from runnel.examples.shop.rules import (
     AHEAD,
@@ -26,7 +27,6 @@ from runnel.examples.shop.rules import (
     PAYMENT_WITHIN_MINUTES,
     PAYMENTS,
     PAYMENTS_FAILING,
-    WATERMARK_MINUTES,
     WINDOW_MINUTES,
 )
 from runnel.spark import from_json
@@ -34,7 +34,6 @@ from runnel.spark import from_json
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-WATERMARK = f"{WATERMARK_MINUTES} minutes"
 WINDOW = f"{WINDOW_MINUTES} minutes"
 
 
@@ -42,30 +41,34 @@ class Kind(NamedTuple):
     """A kind of event: where it comes from, its columns, and what must hold for them."""
 
     topic: str
-    schema: str
+    schema: StructType
     time_column: str
     must_hold: tuple[str, ...]
 
-    @property
-    def columns(self) -> list[str]:
-        return [column.split()[0] for column in self.schema.split(", ")]
+
+def _schema(**types: str) -> StructType:
+    """Put together here: Spark would parse the text of a schema on its server, which definitions must not ask."""
+    schema = StructType()
+    for name, kind in types.items():
+        schema.add(name, kind)
+    return schema
 
 
 ORDER = Kind(
     ORDERS,
-    "order_id string, session_id string, customer string, amount_cents bigint, ordered_at timestamp",
+    _schema(order_id="string", session_id="string", customer="string", amount_cents="long", ordered_at="timestamp"),
     "ordered_at",
     ("order_id is not null", "session_id is not null", "amount_cents > 0"),
 )
 PAYMENT = Kind(
     PAYMENTS,
-    "payment_id string, order_id string, amount_cents bigint, status string, paid_at timestamp",
+    _schema(payment_id="string", order_id="string", amount_cents="long", status="string", paid_at="timestamp"),
     "paid_at",
     ("payment_id is not null", "order_id is not null", "amount_cents > 0", f"status in ('{CAPTURED}', '{FAILED}')"),
 )
 CLICK = Kind(
     CLICKS,
-    "session_id string, page string, clicked_at timestamp",
+    _schema(session_id="string", page="string", clicked_at="timestamp"),
     "clicked_at",
     ("session_id is not null", f"page in {PAGES}"),
 )
@@ -83,12 +86,10 @@ def clean(records: DataFrame, kind: Kind) -> DataFrame:
 
 def archive(records: DataFrame) -> DataFrame:
     """Every record of every topic as it came, with `_error` where it was set aside."""
-    for kind in KINDS:
-        wanted = f.when(f.col("topic") == kind.topic, f.col("value"))
-        records = records.withColumn(kind.topic, from_json(wanted, kind.schema))
-    errors = [f.when(f.col("topic") == kind.topic, problem(kind, f"`{kind.topic}`")) for kind in KINDS]
     columns = ("topic", "partition", "offset", "key", "value", "timestamp")
-    return records.select(*columns, f.coalesce(*errors).alias("_error"))
+    decoded = [from_json("value", kind.schema).alias(kind.topic) for kind in KINDS]
+    errors = [f.when(f.col("topic") == kind.topic, problem(kind, f"`{kind.topic}`")) for kind in KINDS]
+    return records.select(*columns, *decoded).select(*columns, f.coalesce(*errors).alias("_error"))
 
 
 def problem(kind: Kind, decoded: str = "decoded") -> Column:
@@ -121,11 +122,9 @@ def _told(reason: str, words: str, moment: Column) -> Column:
 
 
 def join_payments(orders: DataFrame, payments: DataFrame) -> DataFrame:
-    """Each attempt to pay an order, if it was made in time."""
-    order = orders.withWatermark("ordered_at", WATERMARK).alias("o")
-    payment = payments.withWatermark("paid_at", WATERMARK).alias("p")
+    """Each attempt to pay an order, if it was made in time. Streams need watermarks on `ordered_at` and `paid_at`."""
     in_time = f"p.paid_at between o.ordered_at and o.ordered_at + interval {PAYMENT_WITHIN_MINUTES} minutes"
-    joined = order.join(payment, f.expr(f"o.order_id = p.order_id and {in_time}"))
+    joined = orders.alias("o").join(payments.alias("p"), f.expr(f"o.order_id = p.order_id and {in_time}"))
     return joined.select(
         "o.order_id",
         "p.payment_id",
@@ -140,10 +139,9 @@ def join_payments(orders: DataFrame, payments: DataFrame) -> DataFrame:
 
 
 def count_revenue(order_payments: DataFrame) -> DataFrame:
-    """Per window of the time of payment; a window comes out once, when nothing can change it any more."""
+    """Per window of the time of payment. A stream needs a watermark on `paid_at`; each window comes out once, closed."""
     captured = f.col("status") == CAPTURED
-    windows = order_payments.withWatermark("paid_at", WATERMARK).groupBy(f.window("paid_at", WINDOW))
-    counted = windows.agg(
+    counted = order_payments.groupBy(f.window("paid_at", WINDOW)).agg(
         f.count_if(captured).alias("captured"),
         f.count_if(~captured).alias("failed"),
         f.sum(f.when(captured, f.col("paid_cents")).otherwise(0)).alias("revenue_cents"),
@@ -172,8 +170,8 @@ def alert_failures(revenue: DataFrame) -> DataFrame:
     """Too many payments of a window failed."""
     attempts = f.col("captured") + f.col("failed")
     many = (attempts >= ATTEMPTS_MIN) & (f.col("failed") * 100 > attempts * FAILED_PERCENT_MAX)
-    subject = f.date_format("window_start", "yyyy-MM-dd'T'HH:mm")
-    named = revenue.filter(many).withColumn("window", subject)
+    window = f.date_format("window_start", "yyyy-MM-dd'T'HH:mm").alias("window")
+    named = revenue.filter(many).select(window, "captured", "failed", "revenue_cents")
     return _alerts(named, PAYMENTS_FAILING, "window", "captured", "failed", "revenue_cents")
 
 

@@ -4,7 +4,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
 from runnel.examples.shop.rules import ALERTS
-from runnel.examples.shop.sources import bootstrap_servers
+from runnel.examples.shop.sources import bootstrap_servers, read_table
 from runnel.examples.shop.transforms import alert_failures, alert_mismatches
 
 spark = SparkSession.active()
@@ -14,9 +14,9 @@ dp.create_sink("alerts", "runnel", {"kafka.bootstrap.servers": bootstrap_servers
 
 @dp.append_flow(target="alerts")
 def alerts_amount_mismatch() -> DataFrame:
-    return alert_mismatches(spark.readStream.table("order_payments"))
+    return alert_mismatches(read_table(spark, "order_payments"))
 
 
 @dp.append_flow(target="alerts")
 def alerts_payments_failing() -> DataFrame:
-    return alert_failures(spark.readStream.table("revenue"))
+    return alert_failures(read_table(spark, "revenue"))

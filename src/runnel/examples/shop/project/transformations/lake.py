@@ -4,7 +4,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
 from runnel.examples.shop.rules import INPUTS
-from runnel.examples.shop.sources import lake_folder, read_topics
+from runnel.examples.shop.sources import lake_folder, read_table, read_topics
 from runnel.examples.shop.transforms import archive
 
 spark = SparkSession.active()
@@ -25,4 +25,4 @@ def archive_events() -> DataFrame:
 
 @dp.append_flow(target="lake_order_payments")
 def archive_order_payments() -> DataFrame:
-    return spark.readStream.table("order_payments")
+    return read_table(spark, "order_payments")
