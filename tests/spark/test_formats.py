@@ -248,15 +248,27 @@ def frame_of(
     return make
 
 
+JSON_SCHEMAS = (
+    "id long, total double",
+    "STRUCT<id: long, total: double>",
+    StructType().add("id", "long").add("total", "double"),
+)
+
+
 def test_json_inside_spark(frame_of: Callable[..., DataFrame]) -> None:
     good = json.dumps({"id": 1, "total": 2.5, "more": {"a": [1]}}).encode()
     frame = frame_of([good, b'{"id": "x"}', b"no json", None, b'{"id": 2}', b""])
-    rows = decoded(frame, from_json("value", "id long, total double"))
-    assert rows[0] == ({"id": 1, "total": 2.5}, None)
-    assert rows[4] == ({"id": 2, "total": None}, None)
-    assert rows[3] == (None, None)
-    for bad in (1, 2, 5):
-        assert rows[bad] == (None, "not JSON of the schema struct<id:bigint,total:double>")
+    for schema in JSON_SCHEMAS:
+        rows = decoded(frame, from_json("value", schema))
+        assert rows[0] == ({"id": 1, "total": 2.5}, None)
+        assert rows[4] == ({"id": 2, "total": None}, None)
+        assert rows[3] == (None, None)
+        shown = schema if isinstance(schema, str) else "struct<id:bigint,total:double>"
+        for bad in (1, 2, 5):
+            assert rows[bad] == (None, f"not JSON of the schema {shown}")
+    for empty in ("", "struct<>", StructType()):
+        with pytest.raises(OptionError, match="a struct with at least one field"):
+            from_json("value", empty)
     inferred = infer_json_schema(frame)
     assert inferred == StructType.fromDDL("id string, more struct<a: array<bigint>>, total double")
     with pytest.raises(OptionError, match="none of the first 1000 rows of column 'key' is a JSON object"):

@@ -6,6 +6,7 @@ In: a binary or string column, a schema or a sample to infer it from. Out: `stru
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
@@ -19,19 +20,17 @@ if TYPE_CHECKING:
 
 CORRUPT = "_corrupt_record"
 SAMPLE_ROWS = 1000
+STRUCT = re.compile(r"struct\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 
 
 def from_json(column: str | Column, schema: StructType | str) -> Column:
     """`schema` as a StructType or as DDL (`"id long, total double"`). Fields that the JSON lacks are null."""
-    wanted = _struct(schema)
     value = functions.col(column) if isinstance(column, str) else column
-    text = value.cast("string")
-    with_corrupt = StructType([*wanted.fields, StructField(CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    parsed = functions.from_json(text, with_corrupt, options)
+    parsed = functions.from_json(value.cast("string"), _with_corrupt(schema), options)
     wrong = parsed[CORRUPT].isNotNull() | (parsed.isNull() & value.isNotNull())
-    data = functions.when(value.isNotNull() & ~wrong, functions.struct(*(parsed[name] for name in wanted.names)))
-    described = f"not JSON of the schema {wanted.simpleString()}"
+    data = functions.when(value.isNotNull() & ~wrong, parsed.dropFields(CORRUPT))
+    described = f"not JSON of the schema {schema if isinstance(schema, str) else schema.simpleString()}"
     return functions.struct(data.alias(DATA), functions.when(wrong, functions.lit(described)).alias(ERROR))
 
 
@@ -56,8 +55,16 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _struct(schema: StructType | str) -> StructType:
-    found: DataType = DataType.fromDDL(schema) if isinstance(schema, str) else schema
-    if not isinstance(found, StructType) or not found.fields:
+def _with_corrupt(schema: StructType | str) -> StructType | str:
+    """The schema and a column for what is not like it. Text stays text: to parse it, Python would ask Spark, which a
+    pipeline's query function may not."""
+    if isinstance(schema, str):
+        whole = STRUCT.fullmatch(schema.strip())
+        fields = (whole[1] if whole else schema).strip()
+        made: StructType | str = f"struct<{fields}, {CORRUPT}: string>"
+    else:
+        fields = getattr(schema, "fields", None)
+        made = StructType([*(fields or ()), StructField(CORRUPT, StringType())])
+    if not fields:
         raise OptionError("the schema must be a struct with at least one field, e.g. 'id long, total double'")
-    return found
+    return made
