@@ -19,12 +19,29 @@ from harness.process import WATCHED, BrokerProcess, external_bootstrap
 EXTERNAL_BOOTSTRAP = external_bootstrap()
 RUN_MARK = secrets.token_hex(3)
 
+LONGEST_FOLDERS = ("spark", "examples", "clients", "groups")
+
 _topic_numbers = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Warnings are errors, but not those that kafka-python causes while it imports itself.
     config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text|contents) is deprecated:DeprecationWarning")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With several workers (`pytest -n 2`) a folder stays with one of them, for its tests share brokers, a Kafka or a
+    Spark; the longest come first, so that no worker is left alone with one at the end."""
+    if config.getoption("dist", "no") == "no":
+        return
+
+    def folder(item: pytest.Item) -> str:
+        return item.path.relative_to(Path(__file__).parent).parts[0]
+
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(folder(item)))
+    items.sort(key=lambda item: folder(item) not in LONGEST_FOLDERS)
 
 
 @pytest.fixture(scope="session")
