@@ -58,6 +58,14 @@ class Place:
         assert query.awaitTermination(QUERY_S), "the query has not ended"
         return query
 
+    def forget_last_commit(self) -> int:
+        """Spark's own note of its last batch, which it will then run again; the number of that batch."""
+        commits = self.checkpoint / "commits"
+        last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+        for name in (str(last), f".{last}.crc"):
+            (commits / name).unlink(missing_ok=True)
+        return last
+
     def save(self, frame: DataFrame, mode: str = "append", **options: str) -> None:
         writer = frame.write.format("runnel-lake").options(tableFormat=self.table_format, **options)
         writer.mode(mode).save(self.path)

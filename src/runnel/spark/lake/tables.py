@@ -18,6 +18,8 @@ from runnel.spark.lake.files import DataFile, Layout, remove_files
 from runnel.spark.lake.options import EVENT_DATE, Destination, LakeOptions
 
 CONFLICTS_MAX = 8
+SAME_TYPES = {"int8": "int32", "int16": "int32"}
+"""Iceberg has no smaller whole number; in Parquet they are stored alike."""
 Result = TypeVar("Result")
 
 
@@ -146,12 +148,19 @@ def check_types(destination: Destination, there: pa.Schema, given: pa.Schema) ->
 
 
 def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
-    """Formats read text and bytes back as other variants of Arrow's types, and times with zone names of their own."""
+    """Formats read text and bytes back as other variants of Arrow's types, times with other zone names, and lists and
+    maps with other names inside."""
     return _plain(one) == _plain(other)
 
 
 def _plain(kind: pa.DataType) -> str:
-    text = str(kind).replace("large_", "").replace("_view", "")
+    if pa.types.is_map(kind):
+        return f"map<{_plain(kind.key_type)}, {_plain(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {_plain(field.type)}' for field in kind)}>"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"list<{_plain(kind.value_type)}>"
+    text = SAME_TYPES.get(str(kind), str(kind)).replace("large_", "").replace("_view", "")
     for zone in ("Etc/UTC", "+00:00"):
         text = text.replace(zone, "UTC")
     return text
