@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types layers docs bench bench-spark compat diff fuzz soak test-spark clean
+.PHONY: help run test lint types layers docs bench bench-spark compat diff fuzz soak soak-spark test-spark clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,9 @@ diff: $(VENV)/.dev ## the same requests to Apache Kafka and to Runnel: SEEDS=100
 
 soak: $(VENV)/.dev ## SIGKILL a broker under load, KILLS=50 times, and look for every acknowledged record
 	@RUNNEL_TEST_KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -q tests/crash -m slow
+
+soak-spark: $(VENV)/.dev ## SIGKILL Spark's driver, workers, executors and the broker, KILLS=20 times each, and compare the sinks
+	@RUNNEL_TEST_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -q tests/spark/faults tests/spark/cluster -m slow
 
 fuzz: $(VENV)/.fuzz ## fuzz the decoders with atheris, SECONDS=60 for each target
 	@$(BIN)/python -m fuzz.run frames -max_total_time=$(or $(SECONDS),60) -verbosity=0
