@@ -65,7 +65,8 @@ def plain_words() -> Iterator[None]:
 def _is_told(error: Exception) -> bool:
     """Whether the message is meant for the user as it is."""
     from runnel.spark.java import JavaMissing
+    from runnel.spark.pipelines.engine import EngineFailed
     from runnel.spark.pipelines.notes import AlreadyRunning
     from runnel.spark.pipelines.project import ProjectError
 
-    return isinstance(error, JavaMissing | AlreadyRunning | ProjectError)
+    return isinstance(error, JavaMissing | EngineFailed | AlreadyRunning | ProjectError)

@@ -12,7 +12,11 @@ import secrets
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pyspark import SparkConf, java_gateway
+from pyspark.errors import PySparkException
 
 from runnel.spark.spark_session import plan_settings, prepare_environment
 
@@ -23,6 +27,7 @@ CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 EXIT_S = 30.0
+LOG_SHOWN_CHARACTERS = 600
 # Nothing listens beyond this machine, and a session sees only its own artifacts, as in PySpark's local Connect server.
 DOOR = {
     "spark.plugins": CONNECT_PLUGIN,
@@ -35,6 +40,10 @@ DOOR = {
 
 # An error's text without the JVM's stack under it.
 QUIET = {"spark.sql.connect.serverStacktrace.enabled": "false"}
+
+
+class EngineFailed(RuntimeError):
+    """The JVM did not start; the message has what it said."""
 
 
 class Engine:
@@ -72,10 +81,10 @@ class Engine:
             gateway.proc.wait(EXIT_S)
 
 
-def start_engine(master: str | None = None, conf: Mapping[str, str] | None = None, *, app_name: str) -> Engine:
-    """A JVM for `master`, prepared as `runnel.spark.session()` does it."""
-    from pyspark import SparkConf, java_gateway
-
+def start_engine(
+    master: str | None = None, conf: Mapping[str, str] | None = None, *, app_name: str, log: Path | None = None
+) -> Engine:
+    """A JVM for `master`, prepared as `runnel.spark.session()` does it. What it prints goes to `log`, or to stderr."""
     wanted = {**(conf or {}), **({"spark.master": master} if master else {})}
     settings = {"spark.app.name": app_name, **DOOR, **plan_settings(wanted, os.environ)}
     token = secrets.token_hex(16)
@@ -83,8 +92,7 @@ def start_engine(master: str | None = None, conf: Mapping[str, str] | None = Non
     # The token goes by the environment: a command line is for everyone to see. Without the other two: else the JVM
     # that is to be the server would look for one.
     with _environment({TOKEN: token, "SPARK_REMOTE": None, CONNECT_MODE: None}):
-        launch: Any = java_gateway.launch_gateway  # has no types
-        gateway = launch(SparkConf(loadDefaults=False).setAll(list(settings.items())))
+        gateway = _launch(settings, log)
     jvm = gateway.jvm
     try:
         context = jvm.JavaSparkContext(jvm.SparkConf())
@@ -95,6 +103,19 @@ def start_engine(master: str | None = None, conf: Mapping[str, str] | None = Non
     service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
     port = service.localPort()
     return Engine(f"sc://localhost:{port}/;token={token}", gateway, context)
+
+
+def _launch(settings: Mapping[str, str], log: Path | None) -> Any:
+    launch: Any = java_gateway.launch_gateway  # has no types
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    if log is None:
+        return launch(conf)
+    with log.open("wb") as file:
+        try:
+            return launch(conf, {"stderr": file, "stdout": file})
+        except PySparkException as error:
+            last = log.read_text(errors="replace").strip()[-LOG_SHOWN_CHARACTERS:]
+            raise EngineFailed(f"Spark does not start: {last or error} (all of it: {log})") from error
 
 
 @contextmanager

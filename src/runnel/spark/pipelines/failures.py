@@ -7,7 +7,9 @@ that reads nothing but one topic can be run again on halves of the batch, until 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -140,11 +142,23 @@ class Repeater:
 
 
 def _with_record(failure: FlowFailure, repeater: Repeater) -> FlowFailure:
-    for span in failure.spans:
-        found = first_failing(repeater, span) if span.first is not None else None
-        if found is not None:
-            return replace(failure, record=found, value=repeater.value(found))
+    with _unlogged():
+        for span in failure.spans:
+            found = first_failing(repeater, span) if span.first is not None else None
+            if found is not None:
+                return replace(failure, record=found, value=repeater.value(found))
     return failure
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """PySpark prints each failed query as JSON; here they are expected to fail."""
+    logger = logging.getLogger("DataFrameQueryContextLogger")
+    logger.disabled, before = True, logger.disabled
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def first_failing(repeater: Repeater, span: Span) -> Span | None:

@@ -27,7 +27,15 @@ _FLOW = re.compile(
 _STATUS = re.compile(rf"\b({'|'.join(STATUSES)})\b")
 _ERROR = re.compile(r"\bError: ?(?P<error>.*)$", re.DOTALL)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")
-_QUERY_PLACE = re.compile(r"\s*(SQLSTATE: \w+|JVM stacktrace:.*)", re.DOTALL)
+_NOISE = (
+    # What Spark puts around a failed query's own words: its ids before them, its plan and the JVM's stack after them.
+    re.compile(r"\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: "),
+    re.compile(r"\s*=== Streaming Query ===.*", re.DOTALL),
+    re.compile(r"\s*(JVM stacktrace:|Driver stacktrace:).*", re.DOTALL),
+    re.compile(r"\s*\n\s+at [\w.$]+\(.*", re.DOTALL),
+    re.compile(r"\s*SQLSTATE: \w+"),
+)
+_PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):.*\n(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,11 @@ def plain_message(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    return _QUERY_PLACE.sub("", text).strip()
+    """What went wrong, without where in Spark; of a Python traceback its last line."""
+    for noise in _NOISE:
+        text = noise.sub("", text)
+    traceback = _PYTHON_ERROR.search(text.strip())
+    return traceback.group("error").strip() if traceback else text.strip()
 
 
 def condition(text: str) -> str:

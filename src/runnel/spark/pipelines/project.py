@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SPEC_FILE_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SPEC_FIELDS = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
 DEFINITION_SUFFIXES = (".py", ".sql")
+TABLES_FOLDER = "tables"
 NOTES_FOLDER = "_runnel"
 """Under the storage: what `runnel pipeline` writes there. Spark's own folders are named otherwise."""
 
@@ -71,8 +72,18 @@ class Project:
         return (self.local_storage or self.folder) / NOTES_FOLDER
 
     def settings(self) -> dict[str, str]:
-        """Spark's settings for this project; those of the spec over ours."""
-        return dict(self.spec.configuration)
+        """Spark's settings for this project: those of the spec over ours, which keep tables under the storage.
+
+        Spark's default catalog forgets its tables with the process, and the next run then fails on their files.
+        """
+        metastore = self.notes / "metastore"
+        return {
+            "spark.sql.catalogImplementation": "hive",
+            "spark.sql.warehouse.dir": f"{self.spec.storage.rstrip('/')}/{TABLES_FOLDER}",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={metastore};create=true",
+            "spark.driver.defaultJavaOptions": f'"-Dderby.stream.error.file={self.notes / "derby.log"}"',
+            **self.spec.configuration,
+        }
 
     def definitions(self) -> list[Path]:
         """The files that the spec's globs name, each once."""

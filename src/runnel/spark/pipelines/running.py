@@ -31,6 +31,7 @@ from runnel.spark.pipelines.validation import find_problems
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
+LOG_FILE = "spark.log"
 RUN_TAG = "runnel-pipeline-run"
 
 
@@ -86,9 +87,13 @@ class PipelineSession:
         settings = {**self.project.settings(), **(conf or {})}
         self._own_engine = engine is None
         if engine is None:
-            engine = Engine(remote) if remote else start_engine(master, settings, app_name=self.project.name)
+            engine = Engine(remote) if remote else self._start_engine(master, settings)
         self._engine = engine
-        self.spark: SparkSession = engine.session(settings)
+        self.spark: SparkSession = engine.session({**self.project.spec.configuration, **(conf or {})})
+
+    def _start_engine(self, master: str | None, settings: Mapping[str, str]) -> Engine:
+        self.project.notes.mkdir(parents=True, exist_ok=True)
+        return start_engine(master, settings, app_name=self.project.name, log=self.project.notes / LOG_FILE)
 
     def __enter__(self) -> PipelineSession:
         return self

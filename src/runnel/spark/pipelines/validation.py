@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 def find_problems(project: Project, session: SparkSession, *, ask_brokers: bool) -> list[Problem]:
     noted = read_definitions(project, session)
+    noted.problems += static_settings(project, session)
     if noted.problems:
         return noted.problems  # what is not loaded would be missed by everything that follows
     brokers = Brokers() if ask_brokers else None
@@ -95,3 +96,16 @@ def check_formats(project: Project, noted: Definitions, session: SparkSession) -
         except PySparkException as error:
             if condition(str(error)).startswith("DATA_SOURCE_NOT_FOUND"):
                 yield at_sink(project, sink, f"there is no format '{sink.format}' (ours are runnel and runnel-lake)")
+
+
+def static_settings(project: Project, session: SparkSession) -> Iterator[Problem]:
+    """Spark sets the spec's configuration for each flow, and then fails where that is not possible any more."""
+    for name, value in project.spec.configuration.items():
+        try:
+            session.conf.set(name, value)
+        except PySparkException as error:
+            if condition(str(error)) not in ("CANNOT_MODIFY_STATIC_CONFIG", "CANNOT_MODIFY_CONFIG"):
+                raise
+            cure = f"remove it here and give it as --conf {name}={value}"
+            message = f"configuration: {name} can be set only when Spark starts: {cure}"
+            yield Problem(message, project.spec_path.name)

@@ -1,0 +1,106 @@
+"""What a run leaves behind: state, lines, metrics; and what becomes of them when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runnel.spark.pipelines.figures import FlowProgress
+from runnel.spark.pipelines.notes import AlreadyRunning, RunNotes, current_state
+from runnel.spark.pipelines.project import Project, load_project
+from runnel.spark.pipelines.starter import make_project
+
+FIGURES = FlowProgress(
+    "orders", "RUNNING", 3, rows=20, batches=2, rows_per_second=12.5, batch_ms=1600, lag=7, state_rows=4, state_bytes=99
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    make_project(tmp_path / "shop", "localhost:9092")
+    return load_project(tmp_path / "shop")
+
+
+def metric_lines(project: Project) -> list[str]:
+    return (project.notes / "metrics.prom").read_text().splitlines()
+
+
+def test_nothing_has_run(project: Project) -> None:
+    assert current_state(project) == {}
+
+
+def test_a_run_is_noted(project: Project) -> None:
+    with RunNotes(project) as notes:
+        assert notes.begin_run() == 1
+        notes.note(FIGURES)
+        state = current_state(project)
+        assert (state["status"], state["alive"], state["pid"]) == ("running", True, os.getpid())
+        assert state["flows"]["orders"]["lag"] == 7
+        assert 'runnel_pipeline_running{pipeline="shop"} 1' in metric_lines(project)
+        notes.note(replace(FIGURES, status="COMPLETED", rows=30))
+        notes.end_run("completed", None)
+    state = current_state(project)
+    assert (state["status"], state["alive"], state["run"]) == ("completed", False, 1)
+    lines = (project.notes / "runs" / "000001.jsonl").read_text().splitlines()
+    assert [json.loads(line)["rows"] for line in lines] == [20, 30]
+
+
+def test_metrics_are_what_prometheus_reads(project: Project) -> None:
+    with RunNotes(project) as notes:
+        notes.begin_run()
+        notes.note(FIGURES)
+        notes.end_run("completed", None)
+        notes.begin_run()
+        notes.note(replace(FIGURES, rows=5_000_000, flow='odd"name'))
+        notes.note(replace(FIGURES, rows=5))
+        notes.end_run("failed", "because")
+    lines = metric_lines(project)
+    flow = '{pipeline="shop",flow="orders"}'
+    for line in (
+        'runnel_pipeline_last_run_success{pipeline="shop"} 0',
+        'runnel_pipeline_runs_total{pipeline="shop"} 2',
+        f"runnel_pipeline_flow_rows_total{flow} 25",
+        'runnel_pipeline_flow_rows_total{pipeline="shop",flow="odd\\"name"} 5000000',
+        f"runnel_pipeline_flow_lag_offsets{flow} 7",
+        f"runnel_pipeline_flow_batch_seconds{flow} 1.6",
+        "# TYPE runnel_pipeline_flow_rows_total counter",
+    ):
+        assert line in lines
+
+
+def test_two_processes_do_not_run_one_project(project: Project) -> None:
+    with RunNotes(project), pytest.raises(AlreadyRunning, match=f"pid {os.getpid()} runs this pipeline"):
+        RunNotes(project).__enter__()
+    with RunNotes(project):
+        pass
+
+
+def test_a_run_that_was_killed_is_seen_as_such(project: Project) -> None:
+    code = (
+        "import sys; from runnel.spark.pipelines.notes import RunNotes\n"
+        "from runnel.spark.pipelines.project import load_project\n"
+        "notes = RunNotes(load_project(sys.argv[1])).__enter__(); notes.begin_run()\n"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(project.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert current_state(project)["status"] == "running"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    state = current_state(project)
+    assert (state["status"], state["alive"], state["pid"]) == ("killed", False, process.pid)
+
+
+def test_an_error_on_the_way_is_noted(project: Project) -> None:
+    with pytest.raises(KeyError), RunNotes(project):
+        raise KeyError("no Java")
+    assert (current_state(project)["status"], current_state(project)["error"]) == ("failed", "'no Java'")

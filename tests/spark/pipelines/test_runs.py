@@ -1,0 +1,119 @@
+"""Runs of real pipelines against a real broker: exactly once over restarts, figures, and what a failure names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.topics import read_all
+from spark.records import Sent, produce
+
+if TYPE_CHECKING:
+    from runnel.spark.pipelines import FlowProgress, PipelineSession
+
+Open = Callable[..., "PipelineSession"]
+Write = Callable[[Mapping[str, str]], Path]
+
+LAKE = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+spark = SparkSession.active()
+dp.create_sink("lake", "runnel-lake", {{"path": "{path}"}})
+@dp.append_flow(target="lake")
+def into_lake():
+    return spark.readStream.table("orders").select("id", "total", "timestamp")
+"""
+
+
+def orders(first: int, count: int) -> list[Sent]:
+    rows = [{"id": number, "customer": f"c{number % 3}", "total": number} for number in range(first, first + count)]
+    return [Sent(json.dumps(row).encode(), partition=row["id"] % 2) for row in rows]  # type: ignore[operator]
+
+
+def test_the_starter_processes_each_record_once_over_restarts(
+    open_project: Open, bootstrap: str, new_topic: Callable[..., str], new_name: Callable[[], str], tmp_path: Path
+) -> None:
+    from deltalake import DeltaTable
+
+    from runnel.spark.pipelines.starter import make_project
+
+    topic, large = new_topic(2), new_topic(1)
+    make_project(tmp_path / "shop", bootstrap)
+    definitions = tmp_path / "shop" / "transformations"
+    for path in definitions.iterdir():
+        text = (
+            path.read_text().replace('"subscribe", "orders"', f'"subscribe", "{topic}"').replace("orders-large", large)
+        )
+        path.write_text(text)
+    (definitions / "lake.py").write_text(LAKE.format(path=tmp_path / "lake"))
+
+    produce(bootstrap, topic, [*orders(0, 200), Sent(b"{not json"), Sent(b"{}")])
+    session = open_project(tmp_path / "shop")
+    assert session.validate() == []
+    seen: list[FlowProgress] = []
+    result = session.run(on_progress=seen.append)
+    assert result.ok, result.error
+    assert result.flows["orders"].rows == 202
+    assert result.flows["orders"].lag == 0
+    assert {progress.flow for progress in seen} == {
+        "orders",
+        "orders_rejected",
+        "revenue",
+        "large_orders_flow",
+        "into_lake",
+    }
+    assert result.flows["revenue"].status == "COMPLETED"
+    session.close()
+
+    produce(bootstrap, topic, [*orders(200, 50), Sent(b"worse")])
+    again = open_project(tmp_path / "shop")
+    result = again.run()
+    assert result.ok, result.error
+    assert result.flows["orders"].rows == 51, "only what is new"
+    assert again.run().ok, "a run without records"
+    spark = again.spark
+    assert sorted(row.id for row in spark.table("orders").select("id").collect()) == list(range(250))
+    assert sorted(row.value for row in spark.table("orders_rejected").collect()) == ["worse", "{not json", "{}"]
+    assert spark.table("revenue").selectExpr("sum(orders)").collect()[0][0] == 250
+    alerts = [json.loads(message.value())["id"] for message in read_all(bootstrap, large)]
+    assert sorted(alerts) == list(range(100, 250)), "no failure, so at least once is exactly once"
+    assert sorted(DeltaTable(tmp_path / "lake").to_pyarrow_table()["id"].to_pylist()) == list(range(250))
+
+
+FAILING = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession, functions as sql
+spark = SparkSession.active()
+
+@dp.temporary_view
+def numbers_in():
+    records = spark.readStream.format("runnel").option("kafka.bootstrap.servers", "{bootstrap}")
+    return records.option("subscribe", "{topic}").option("startingOffsets", "earliest").load()
+
+@dp.table
+def numbers():
+    return spark.readStream.table("numbers_in").select(sql.col("value").cast("string").cast("int").alias("number"))
+"""
+
+
+def test_a_failed_flow_names_the_record(
+    open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(2)
+    produce(bootstrap, topic, [Sent(b"%d" % number, partition=number % 2) for number in range(60)])
+    project = write_project({"numbers.py": FAILING.format(bootstrap=bootstrap, topic=topic)})
+    session = open_project(project)
+    assert session.run().ok
+    produce(bootstrap, topic, [Sent(b"7", partition=1), Sent(b"seven", partition=1), Sent(b"8", partition=1)])
+    result = session.run()
+    assert result.status == "failed"
+    (failure,) = result.failures
+    assert (failure.flow, failure.file, failure.line) == ("numbers", "transformations/numbers.py", 11)
+    assert failure.batch_id == 1
+    assert [str(span) for span in failure.spans] == [f"{topic}/1 offsets 30 to 32"]
+    assert str(failure.record) == f"{topic}/1 offset 31"
+    assert failure.value == "seven"
+    assert "CAST_INVALID_INPUT" in failure.message
+    assert "\n\tat " not in failure.message

@@ -1,0 +1,167 @@
+"""Each kind of mistake, and the words that name it: file, line, flow, what is there and the cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.process import free_port
+
+if TYPE_CHECKING:
+    from runnel.spark.pipelines import PipelineSession
+
+Open = Callable[..., "PipelineSession"]
+Write = Callable[[Mapping[str, str]], Path]
+
+HEAD = """\
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession, functions as sql
+spark = SparkSession.active()
+def topic(name, **options):
+    reader = spark.readStream.format("runnel").option("kafka.bootstrap.servers", "{bootstrap}")
+    return reader.option("subscribe", name).options(**options).load()
+"""
+
+
+def found(session: PipelineSession, *, ask_brokers: bool = True) -> list[str]:
+    return [str(problem) for problem in session.validate(ask_brokers=ask_brokers)]
+
+
+def one_of(problems: list[str], pattern: str) -> None:
+    assert sum(bool(re.search(pattern, text, re.DOTALL)) for text in problems) == 1, (pattern, problems)
+
+
+def test_files_that_do_not_load_are_named_all_at_once(open_project: Open, write_project: Write) -> None:
+    project = write_project(
+        {
+            "a_import.py": "import json\nimport no_such_module\n",
+            "b_syntax.py": "x = 1\ndef broken(:\n",
+            "c_value.py": HEAD + "def rate():\n    return 1 / 0\nrate()\n",
+            "d_type.py": HEAD + "@dp.table\ndef nothing():\n    return 5\n",
+            "e_analysis.py": HEAD
+            + "@dp.table\ndef eager():\n    return spark.createDataFrame([(topic('x').count(),)])\n",
+            "f_sql.sql": "CREATE MATERIALIZED VIEW wrong AS SELEC 1;\n",
+        }
+    )
+    problems = found(open_project(project))
+    one_of(problems, r"^transformations/a_import.py:2: ModuleNotFoundError: No module named 'no_such_module'")
+    one_of(problems, r"^transformations/b_syntax.py:2: syntax error: ")
+    one_of(problems, r"^transformations/c_value.py:8: ZeroDivisionError: division by zero")
+    one_of(problems, r"^transformations/d_type.py:\d+: .*nothing must return a DataFrame, not int")
+    one_of(problems, r"^transformations/e_analysis.py:9: .*outside of the pipeline query function")
+    one_of(problems, r"^transformations/f_sql.sql: .*SELEC")
+    assert len(problems) == 6, problems
+
+
+def test_what_flows_ask_for_in_vain(
+    open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str], new_name: Callable[[], str]
+) -> None:
+    there, missing, nobody = new_topic(), new_name(), f"127.0.0.1:{free_port()}"
+    flows = f"""
+@dp.table
+def v_unknown_topic():
+    return topic("{missing}")
+@dp.table
+def v_misspelt_option():
+    return topic("{there}", startingOffset="earliest")
+@dp.table
+def v_no_column():
+    return topic("{there}").select("valeu")
+@dp.table
+def v_no_broker():
+    return topic("{there}", **{{"kafka.bootstrap.servers": "{nobody}"}})
+@dp.table
+def v_no_format():
+    return spark.readStream.format("runnell").load()
+@dp.materialized_view
+def v_good():
+    return spark.range(3)
+"""
+    sql = f"CREATE MATERIALIZED VIEW v_from_sql AS\nSELECT nothing FROM v_good;\n"
+    project = write_project({"flows.py": HEAD.format(bootstrap=bootstrap) + flows, "more.sql": sql})
+    problems = found(open_project(project))
+    place = r"^transformations/flows.py:"
+    one_of(
+        problems,
+        rf"{place}8: flow v_unknown_topic: there is no topic '{missing}' at {bootstrap}: create it with `runnel",
+    )
+    one_of(problems, rf"{place}11: flow v_misspelt_option: .*did you mean startingOffsets")
+    one_of(problems, rf"{place}14: flow v_no_column: .*`valeu` cannot be resolved.*`value`")
+    one_of(problems, rf"{place}17: flow v_no_broker: the broker at {nobody} does not answer")
+    one_of(problems, rf"{place}20: flow v_no_format: .*runnell")
+    one_of(problems, r"^transformations/more.sql:1: flow v_from_sql: .*`nothing` cannot be resolved.*`id`")
+    assert len(problems) == 6, problems
+    assert not [text for text in found(open_project(project), ask_brokers=False) if "unknown_topic" in text]
+
+
+def test_what_sinks_need(
+    open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    there = new_topic()
+    options = f'{{"kafka.bootstrap.servers": "{bootstrap}", "topic": "{there}"}}'
+    sinks = f"""
+dp.create_sink("s_wrong_option", "runnel", {{**{options}, "kafka.acks": "two"}})
+dp.create_sink("s_no_format", "kafkaesque", {{}})
+dp.create_sink("s_lake", "runnel-lake", {{"paht": "{tmp_path}"}})
+for name in ("s_wrong_option", "s_no_format", "s_lake"):
+    dp.append_flow(target=name, name=name + "_flow")(lambda: topic("{there}"))
+"""
+    session = open_project(write_project({"sinks.py": HEAD.format(bootstrap=bootstrap) + sinks}))
+    problems = found(session)
+    one_of(problems, r"^transformations/sinks.py:8: sink s_wrong_option: option kafka.acks is 'two'")
+    one_of(problems, r"^transformations/sinks.py:9: sink s_no_format: there is no format 'kafkaesque'")
+    one_of(problems, r"^transformations/sinks.py:10: sink s_lake: format runnel-lake has no option 'paht'")
+    columns = f"""
+dp.create_sink("s_one", "runnel", {options})
+dp.create_sink("s_two", "runnel", {{"kafka.bootstrap.servers": "{bootstrap}"}})
+dp.create_sink("s_three", "runnel", {options})
+@dp.append_flow(target="s_one")
+def without_value():
+    return topic("{there}").select("key", "timestamp")
+@dp.append_flow(target="s_two")
+def without_topic():
+    return topic("{there}").select("value")
+@dp.append_flow(target="s_three")
+def wrong_type():
+    return topic("{there}").selectExpr("offset as value")
+"""
+    definitions = session.project.folder / "transformations" / "sinks.py"
+    definitions.write_text(HEAD.format(bootstrap=bootstrap) + columns)
+    problems = found(session)
+    one_of(problems, r"flow without_value: .*`value` cannot be resolved.*`key`")
+    one_of(problems, r"flow without_topic: .*`topic` cannot be resolved.*`value`")
+    one_of(problems, r"flow wrong_type: .*BINARY.*BIGINT")
+    assert len(problems) == 3, problems
+
+
+@pytest.mark.parametrize(
+    ("definitions", "complaint"),
+    [
+        (
+            "CREATE MATERIALIZED VIEW g_one AS SELECT * FROM g_two;\nCREATE MATERIALIZED VIEW g_two AS SELECT * FROM g_one;",
+            r"cycl|[Cc]ircular|topological",
+        ),
+        ("CREATE MATERIALIZED VIEW g_a AS SELECT 1 AS x;\nCREATE MATERIALIZED VIEW g_a AS SELECT 2 AS x;", r"g_a"),
+        ("CREATE STREAMING TABLE g_empty;", r"g_empty.*does not have any defined flows"),
+    ],
+    ids=["cycle", "duplicate", "no flow"],
+)
+def test_graphs_that_cannot_be(open_project: Open, write_project: Write, definitions: str, complaint: str) -> None:
+    problems = found(open_project(write_project({"graph.sql": definitions})))
+    assert problems
+    assert re.search(complaint, problems[0], re.DOTALL), problems
+
+
+def test_settings_that_come_too_late_are_told(open_project: Open, write_project: Write) -> None:
+    folder = write_project({"one.sql": "CREATE MATERIALIZED VIEW c_one AS SELECT 1 AS x;"})
+    with (folder / "spark-pipeline.yml").open("a") as spec:
+        spec.write("configuration:\n  spark.sql.warehouse.dir: /elsewhere\n  my.own: setting\n")
+    (problem,) = found(open_project(folder))
+    assert problem == (
+        "spark-pipeline.yml: configuration: spark.sql.warehouse.dir can be set only when Spark starts: remove it here "
+        "and give it as --conf spark.sql.warehouse.dir=/elsewhere"
+    )
