@@ -139,7 +139,7 @@ def join_payments(orders: DataFrame, payments: DataFrame) -> DataFrame:
 
 
 def count_revenue(order_payments: DataFrame) -> DataFrame:
-    """Per window of the time of payment. A stream needs a watermark on `paid_at`; each window comes out once, closed."""
+    """Per window of payment time. A stream needs a watermark on `paid_at`: each window comes out once, closed."""
     captured = f.col("status") == CAPTURED
     counted = order_payments.groupBy(f.window("paid_at", WINDOW)).agg(
         f.count_if(captured).alias("captured"),
