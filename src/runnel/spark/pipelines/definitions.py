@@ -93,11 +93,24 @@ class NotingRegistry(SparkConnectGraphElementRegistry):
             self._note(flow, plan.plan(self._client))
             return frame if self._adapt is None else self._adapt(flow, frame)
 
-        super().register_flow(replace(flow, func=query))
+        with self._collecting(flow):
+            super().register_flow(replace(flow, func=query))
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-        super().register_auto_cdc_flow(flow)
-        self._note(flow, None)
+        with self._collecting(flow):
+            super().register_auto_cdc_flow(flow)
+            self._note(flow, None)
+
+    @contextlib.contextmanager
+    def _collecting(self, flow: Flow | AutoCdcFlow) -> Iterator[None]:
+        """A flow that Spark refuses is a problem, and the next one in the file is looked at all the same."""
+        try:
+            yield
+        except Exception as error:
+            place = flow.source_code_location
+            problem = _file_problem(self._project, Path(place.filename), error)
+            line = problem.line or place.line_number
+            self._noted.problems.append(replace(problem, line=line, flow=flow.name or flow.target))
 
     def _note(self, flow: Flow | AutoCdcFlow, relation: Any) -> None:
         place = flow.source_code_location

@@ -33,7 +33,8 @@ _NOISE = (
     re.compile(r"\s*=== Streaming Query ===.*", re.DOTALL),
     re.compile(r"\s*(JVM stacktrace:|Driver stacktrace:).*", re.DOTALL),
     re.compile(r"\s*\n\s+at [\w.$]+\(.*", re.DOTALL),
-    re.compile(r"\s*SQLSTATE: \w+"),
+    re.compile(r"\s*SQLSTATE: \w+(;\n.*)?", re.DOTALL),
+    re.compile(r"^runnel\.[\w.]+: "),  # our own errors speak for themselves
 )
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):.*\n(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$", re.DOTALL)
 
@@ -70,7 +71,7 @@ def shortened(text: str) -> str:
     for noise in _NOISE:
         text = noise.sub("", text)
     traceback = _PYTHON_ERROR.search(text.strip())
-    return traceback.group("error").strip() if traceback else text.strip()
+    return _NOISE[-1].sub("", traceback.group("error").strip() if traceback else text.strip())
 
 
 def condition(text: str) -> str:

@@ -36,7 +36,12 @@ class RunNotes:
 
     def __init__(self, project: Project) -> None:
         self._folder = project.notes
-        self._state: dict[str, Any] = {**read_state(project), "pipeline": project.name, "project": str(project.folder)}
+        self._state: dict[str, Any] = {
+            "flows": {},
+            **read_state(project),
+            "pipeline": project.name,
+            "project": str(project.folder),
+        }
         self._totals: dict[str, int] = dict(self._state.get("rows_total", {}))
         self._lock: IO[str] | None = None
         self._lines: IO[str] | None = None
@@ -50,7 +55,7 @@ class RunNotes:
             self._lock.close()
             pid = self._state.get("pid")
             raise AlreadyRunning(f"pid {pid} runs this pipeline: `runnel pipeline stop` ends it") from None
-        self._write(status=STARTING, pid=os.getpid(), started_ms=now_ms(), flows={}, error=None)
+        self._write(status=STARTING, pid=os.getpid(), started_ms=now_ms(), error=None)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
@@ -65,7 +70,7 @@ class RunNotes:
         self._close_lines()
         self._lines = (self._folder / RUNS_FOLDER / f"{number:06d}.jsonl").open("a", encoding="utf-8")
         self._totals = dict(self._state.get("rows_total", {}))
-        self._write(status=RUNNING, run=number, run_started_ms=now_ms(), flows={}, error=None)
+        self._write(status=RUNNING, run=number, run_started_ms=now_ms(), error=None)
         return number
 
     def note(self, progress: FlowProgress) -> None:
@@ -74,6 +79,10 @@ class RunNotes:
             self._lines.write(json.dumps({"run": self._state["run"], **document}) + "\n")
             self._lines.flush()
         total = self._totals.get(progress.flow, 0) + progress.rows
+        before = self._state["flows"].get(progress.flow)
+        if before is not None and progress.batches == 0:
+            # Nothing new to read so far: the figures of its last batch still hold.
+            document = {**before, **{name: document[name] for name in ("status", "error", "timestamp_ms", "rows")}}
         self._write(
             flows={**self._state["flows"], progress.flow: document},
             rows_total={**self._state.get("rows_total", {}), progress.flow: total},

@@ -6,7 +6,7 @@ In: a project and a session. Out: problems, each with its file, line and flow as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -32,20 +32,23 @@ if TYPE_CHECKING:
 
 def find_problems(project: Project, session: SparkSession, *, ask_brokers: bool) -> list[Problem]:
     noted = read_definitions(project, session)
-    noted.problems += static_settings(project, session)
-    if noted.problems:
-        return noted.problems  # what is not loaded would be missed by everything that follows
     brokers = Brokers() if ask_brokers else None
-    problems = [*check_sources(noted, brokers), *check_sinks(project, noted, brokers)]
-    problems += check_formats(project, noted, session)
-    broken = {problem.flow for problem in problems if problem.flow}
-    for problem in dry_run(project, session, noted):
-        if problem.flow not in broken:
-            problems.append(problem)
+    problems = [*noted.problems, *static_settings(project, session)]
+    problems += _of_others(problems, check_sources(noted, brokers))
+    problems += [*check_sinks(project, noted, brokers), *check_formats(project, noted, session)]
+    if noted.problems:
+        return problems  # whatever needs what is not there would only be a consequence
+    problems += _of_others(problems, dry_run(project, session, noted))
     if not problems and noted.sinks:
         adapted = read_definitions(project, session, needing_columns(noted.sinks))
-        problems += dry_run(project, session, adapted)
+        problems += [*adapted.problems, *dry_run(project, session, adapted)]
     return problems
+
+
+def _of_others(known: list[Problem], problems: Iterable[Problem]) -> list[Problem]:
+    """Of a flow the first problem only: the next are mostly its consequences."""
+    flows = {problem.flow for problem in known if problem.flow}
+    return [problem for problem in problems if problem.flow not in flows]
 
 
 def dry_run(project: Project, session: SparkSession, noted: Definitions) -> Iterator[Problem]:
