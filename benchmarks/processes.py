@@ -13,9 +13,16 @@ def tree(pid: int) -> list[int]:
     """The process and everything that it started (a broker may run worker processes)."""
     pids = [pid]
     for parent in pids:
-        for listing in Path(f"/proc/{parent}/task").glob("*/children"):
-            pids += [int(child) for child in _read(listing).split()]
+        for thread in _threads(parent):
+            pids += [int(child) for child in _read(Path(f"/proc/{parent}/task/{thread}/children")).split()]
     return pids
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        return []
 
 
 def cpu_seconds(pid: int) -> float:

@@ -7,6 +7,7 @@ Exit codes: 0 measured, 1 a row failed, 2 wrong arguments or another run is acti
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import signal
 import sys
@@ -97,11 +98,25 @@ def session(folder: Path) -> Iterator[Any]:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    spark = make_session(app_name="bench-spark", **settings)
+    with stderr_to(folder / "spark.log"):
+        spark = make_session(app_name="bench-spark", **settings)
     try:
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def stderr_to(path: Path) -> Iterator[None]:
+    """What the JVM that is started meanwhile says, and its Python workers, must not go across the progress bar."""
+    kept = os.dup(sys.stderr.fileno())
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), sys.stderr.fileno())
+    try:
+        yield
+    finally:
+        os.dup2(kept, sys.stderr.fileno())
+        os.close(kept)
 
 
 def measure(arguments: argparse.Namespace, console: Console, folder: Path, save: Callable[[Results], None]) -> Results:

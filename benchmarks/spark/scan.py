@@ -53,7 +53,15 @@ def run(bench: SparkBench) -> None:
         take_turns(bench, TITLE, scan_case(bench, f"100 B, {codec}, all columns", topic, records), bench.sizes.turns)
     plain = topic_of(bench, records)
     values, counting = partial(scan_values, bench), partial(count, bench)
+    # Theirs asks for the first and the last offset before each 500 records, unless it is told to take more at a time.
+    polls = {"kafka.max.poll.records": "10000"}
     for case in (
+        Case(
+            "100 B, none, all columns, max.poll.records=10000",
+            records,
+            partial(scan, bench, THEIRS, plain, polls),
+            {"": partial(scan, bench, OURS, plain, polls)},
+        ),
         Case("100 B, none, value only", records, partial(values, THEIRS, plain), {"": partial(values, OURS, plain)}),
         Case(
             "100 B, none, count()",
@@ -68,4 +76,4 @@ def run(bench: SparkBench) -> None:
 
 
 def lines(_: Sizes) -> int:
-    return 6
+    return 7

@@ -25,7 +25,7 @@ class Sizes:
 
 FULL = Sizes(
     turns=3,
-    records=4_000_000,
+    records=3_000_000,
     records_1kib=500_000,
     trigger_records=(1_000_000, 250_000),
     sink_records=1_000_000,
@@ -33,8 +33,8 @@ FULL = Sizes(
     lake_records=2_000_000,
     latency_triggers=("0 seconds", "100 milliseconds", "1 second"),
     latency_rate=500,
-    latency_warmup_s=4,
-    latency_s=12,
+    latency_warmup_s=3,
+    latency_s=10,
     growth=((1_000_000, 3), (10_000_000, 3), (100_000_000, 1)),
 )
 

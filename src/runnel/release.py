@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 
+
+@cache
 def version() -> str:
     # Imported here: reading package metadata takes longer than all that `runnel serve` does before it listens.
     from importlib import metadata

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 
 from runnel.spark.errors import OptionError
 from runnel.spark.row_schema import check_schema, default_schema
+from runnel.spark.settling import settle
 from runnel.spark.source_options import parse_source_options
 
 if TYPE_CHECKING:
@@ -59,4 +60,6 @@ class RunnelDataSource(DataSource):
         from runnel.spark.sink_options import parse_sink_options
         from runnel.spark.writers import StreamWriter
 
-        return StreamWriter(parse_sink_options(self.options, schema))
+        writer = StreamWriter(parse_sink_options(self.options, schema))
+        settle("planning")  # Spark asks for a writer at every trigger
+        return writer

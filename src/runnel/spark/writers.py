@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from runnel.client.metadata import TopicPartition
+from runnel.spark.settling import settle
 from runnel.spark.sink_options import SinkOptions
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def _write(options: SinkOptions, iterator: Iterator[pa.RecordBatch]) -> Written:
     # Imported here, on the executor: numba takes longer to import than all that the driver does for a small query.
     from runnel.spark.writing.task import write_task
 
-    return Written(write_task(options, iterator))
+    written = Written(write_task(options, iterator))
+    settle("writing")
+    return written
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -49,7 +52,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _write(self._options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to do: the records are there. A transactional sink will end its transaction here."""
+        """The records are there already. A transactional sink will end its transaction here."""
+        settle("committing")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing that can be undone: see the module's docstring."""

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.options import Destination, LakeOptions, parse_lake_options
+from runnel.spark.settling import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -201,10 +202,13 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
         self._prepared = prepared
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return write_rows(self._prepared, iterator)
+        written = write_rows(self._prepared, iterator)
+        settle("writing")
+        return written
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         commit_rows(self._prepared, messages, batchId)
+        settle("committing")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         remove_rows(self._prepared, messages, batchId)

@@ -16,6 +16,7 @@ from runnel.client.errors import ClientError
 from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.kafka_options import BrokerSettings, FetchSettings
 from runnel.spark.reading.ranges import Missing, OffsetRange, Piece
+from runnel.spark.settling import settle
 from runnel.spark.source_options import SourceOptions
 from runnel.wire.errors import Malformed
 
@@ -55,7 +56,8 @@ _idle_clusters: dict[str, Cluster] = {}
 
 def read_task(plan: ReadPlan, ranges: tuple[OffsetRange, ...], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Everything of the ranges, in batches that suit Spark."""
-    return merged(_decoded(_pieces(plan, ranges), schema))
+    yield from merged(_decoded(_pieces(plan, ranges), schema))
+    settle("reading")
 
 
 def _pieces(plan: ReadPlan, ranges: tuple[OffsetRange, ...]) -> Iterator[Piece]:
