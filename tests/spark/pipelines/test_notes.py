@@ -52,6 +52,17 @@ def test_a_run_is_noted(project: Project) -> None:
     assert [json.loads(line)["rows"] for line in lines] == [20, 30]
 
 
+def test_a_run_that_finds_nothing_keeps_the_figures_of_the_last_batch(project: Project) -> None:
+    with RunNotes(project) as notes:
+        notes.begin_run()
+        notes.note(FIGURES)
+        notes.begin_run()
+        notes.note(FlowProgress("orders", "COMPLETED"))
+        flow = current_state(project)["flows"]["orders"]
+        assert (flow["status"], flow["rows"], flow["lag"], flow["batch_ms"]) == ("COMPLETED", 0, 7, 1600)
+    assert 'runnel_pipeline_flow_rows_total{pipeline="shop",flow="orders"} 20' in metric_lines(project)
+
+
 def test_metrics_are_what_prometheus_reads(project: Project) -> None:
     with RunNotes(project) as notes:
         notes.begin_run()

@@ -22,12 +22,10 @@ _ORDERS = '''\
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from runnel.spark import from_json
 
 spark = SparkSession.active()
-ORDER = StructType().add("id", "long").add("customer", "string").add("total", "double")
 
 
 def decoded(reader: str) -> DataFrame:
@@ -40,7 +38,7 @@ def decoded(reader: str) -> DataFrame:
         .option("kafka.group.id", f"$name-{reader}")
         .load()
     )
-    return records.select("*", from_json("value", ORDER).alias("decoded"))
+    return records.select("*", from_json("value", "id long, customer string, total double").alias("decoded"))
 
 
 @dp.table

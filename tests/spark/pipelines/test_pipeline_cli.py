@@ -1,0 +1,137 @@
+"""`runnel pipeline` as users run it: a process of its own, watched, stopped, and refused with reasons."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.process import free_port
+from spark.records import Sent, produce
+
+DEADLINE_S = 300.0
+FLOW = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+spark = SparkSession.active()
+@dp.table
+def copied():
+    reader = spark.readStream.format("runnel").option("kafka.bootstrap.servers", "{bootstrap}")
+    return reader.option("subscribe", "{topic}").option("startingOffsets", "earliest").load().select("offset")
+"""
+BLOCKED = "import sys; sys.modules['pyspark'] = None\nfrom runnel.cli.main import cli\ncli.main(sys.argv[1:])"
+
+
+def runnel(*arguments: str, start: tuple[str, ...] = ("-m", "runnel")) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *start, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+
+
+@pytest.fixture
+def running(
+    write_project: Callable[[Mapping[str, str]], Path], bootstrap: str, new_topic: Callable[..., str]
+) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+    """A pipeline that runs again and again, after its first run."""
+    topic = new_topic()
+    produce(bootstrap, topic, [Sent(b"x") for _ in range(5)])
+    folder = write_project({"flow.py": FLOW.format(bootstrap=bootstrap, topic=topic)})
+    command = [sys.executable, "-m", "runnel", "pipeline", "run", str(folder), "--every", "1s", "--json"]
+    command += ["--master", "local[2]", "--conf", "spark.driver.memory=1g"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield folder, process
+        finally:
+            process.kill()
+
+
+def run_ended(process: subprocess.Popen[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Reads what the process prints until a run has ended; answers its line, and those of flows before it."""
+    assert process.stdout is not None
+    flows = []
+    for text in process.stdout:
+        line = json.loads(text)
+        if line["type"] == "flow":
+            flows.append(line)
+        elif line["status"] != "running":
+            return line, flows
+    raise AssertionError(process.stderr.read() if process.stderr else "no output")
+
+
+def test_a_process_is_watched_and_stopped(running: tuple[Path, subprocess.Popen[str]]) -> None:
+    folder, process = running
+    ended, flows = run_ended(process)
+    assert (ended["run"], ended["status"]) == (1, "completed"), ended
+    assert flows[-1] | {"flow": "copied", "rows": 5, "lag": 0, "status": "COMPLETED"} == flows[-1]
+
+    state = json.loads(runnel("pipeline", "status", str(folder), "--json").stdout)
+    assert (state["alive"], state["pid"], state["flows"]["copied"]["lag"]) == (True, process.pid, 0)
+    (listed,) = json.loads(runnel("pipeline", "list", str(folder.parent), "--json").stdout)
+    assert (listed["pipeline"], listed["pid"], listed["lag"]) == ("project", process.pid, 0)
+    second = runnel("pipeline", "run", str(folder))
+    assert (second.returncode, "runs this pipeline" in second.stderr) == (1, True), second.stderr
+    assert (
+        'runnel_pipeline_flow_rows_total{pipeline="project",flow="copied"} 5'
+        in (folder / "storage" / "_runnel" / "metrics.prom").read_text()
+    )
+
+    stopped = runnel("pipeline", "stop", str(folder), "--timeout", str(DEADLINE_S))
+    assert stopped.returncode == 0, stopped.stderr
+    process.communicate(timeout=DEADLINE_S)
+    assert process.returncode in (0, 128 + signal.SIGTERM)
+    shown = runnel("pipeline", "status", str(folder)).stdout
+    assert shown.startswith("project: stopped (run "), shown
+    assert runnel("pipeline", "stop", str(folder)).returncode == 1, "nothing to stop"
+
+
+def test_a_project_is_made_and_a_fresh_broker_is_told_of(tmp_path: Path) -> None:
+    made = runnel("pipeline", "init", str(tmp_path / "shop"), "-b", f"127.0.0.1:{free_port()}")
+    assert made.returncode == 0, made.stderr
+    assert "runnel topic create orders" in made.stderr
+    again = runnel("pipeline", "init", str(tmp_path / "shop"))
+    assert (again.returncode, "exists already" in again.stderr) == (1, True)
+    status = runnel("pipeline", "status", str(tmp_path / "shop"))
+    assert status.stdout == "shop: never run\n"
+
+
+def test_problems_are_listed_and_end_with_1(tmp_path: Path) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text("name: x\nstorage: here\nlibrary: []\n")
+    plain = runnel("pipeline", "validate", str(tmp_path))
+    assert (plain.returncode, plain.stdout.splitlines()[-1]) == (1, "3 problems")
+    document = json.loads(runnel("pipeline", "validate", str(tmp_path), "--json").stdout)
+    assert not document["valid"]
+    assert document["problems"][1] == {
+        "message": "unknown field 'library': did you mean 'libraries'?",
+        "file": "spark-pipeline.yml",
+        "line": 3,
+        "flow": None,
+    }
+    run = runnel("pipeline", "run", str(tmp_path))
+    assert (run.returncode, "did you mean 'libraries'?" in run.stderr) == (1, True)
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    for verb in ("validate", "run", "status"):
+        refused = runnel("pipeline", verb, str(tmp_path), start=("-c", BLOCKED))
+        assert refused.returncode == 1
+        assert "pip install 'runnel[pipelines]'" in refused.stderr, refused.stderr
+
+
+def test_the_help_loads_no_spark(tmp_path: Path) -> None:
+    code = (
+        "import sys; from runnel.cli.main import cli\n"
+        "try: cli.main(sys.argv[1:])\nexcept SystemExit as end: code = end.code\n"
+        "sys.exit(code or ('pyspark' in sys.modules))"
+    )
+    for arguments in (("pipeline", "--help"), ("pipeline", "run", "--help"), ("pipeline", "init", str(tmp_path / "a"))):
+        assert runnel(*arguments, start=("-c", code)).returncode == 0
+
+
+def test_wrong_words_are_usage_errors() -> None:
+    refused = runnel("pipeline", "run", "--full-refresh-all", "--refresh", "orders")
+    assert (refused.returncode, "omit --full-refresh" in refused.stderr) == (2, True)
