@@ -68,8 +68,7 @@ def records(spark: SparkSession, sent: list[ShopRecord]) -> DataFrame:
 def joined(records: DataFrame) -> DataFrame:
     from runnel.examples.shop.transforms import ORDER, PAYMENT, clean, join_payments
 
-    of = {kind.topic: clean(records.filter(records.topic == kind.topic), kind) for kind in (ORDER, PAYMENT)}
-    return join_payments(of[ORDER.topic], of[PAYMENT.topic]).cache()
+    return join_payments(clean(records, ORDER), clean(records, PAYMENT)).cache()
 
 
 def test_each_record_is_archived_with_its_error(records: DataFrame, expected: Outcome) -> None:

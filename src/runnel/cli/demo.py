@@ -5,6 +5,7 @@ In: a folder. Out: what is going on, until Ctrl-C; or, with --once, a result tha
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -28,7 +29,9 @@ EXIT_FAILED = 1
 MINUTES_ONCE = 180
 """How much of the shop's time --once sends: long enough for an outage of the payment provider."""
 PAUSE_S = 2.0
-DRIVER_MEMORY = "1g"
+# For many small batches on few cores: compiling plans and bytecode well takes longer than running them as they are.
+LIGHT = {"spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": "false"}
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 NEEDS_EXTRA = "this verb needs the pipelines: pip install 'runnel[pipelines]'"
 
 
@@ -97,7 +100,8 @@ def _play(place: DemoFolder, address: str, ledger: Ledger, session: PipelineSess
 def _spark(screen: Screen, place: DemoFolder, master: str | None) -> Iterator[PipelineSession]:
     from runnel.spark.pipelines import PipelineSession
 
-    conf = {"spark.sql.warehouse.dir": str(place.warehouse.absolute()), "spark.driver.memory": DRIVER_MEMORY}
+    conf = {**LIGHT, "spark.sql.warehouse.dir": str(place.warehouse.absolute())}
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", LIGHT_JAVA)
     with screen.working("starting Spark, which takes some seconds"):
         session = PipelineSession(place.project, master=master, conf=conf)
     with session:
@@ -118,7 +122,7 @@ def _once(screen: Screen, play: Play, stop: Stop, *, as_json: bool) -> int:
     for _ in range(2):
         sent = play.send(MINUTES_ONCE // 2)
         screen.step(f"{counted(sent, 'event')} sent", "to shop.orders, shop.payments, shop.clicks")
-        runs.append(_run(screen, play, len(runs) + 1))
+        runs.append(_run(screen, play, stop, len(runs) + 1))
         if stop.asked:
             raise click.Abort
     result = play.result()
@@ -139,7 +143,7 @@ def _go_on(screen: Screen, play: Play, stop: Stop) -> None:
             if feeder.failure is not None:
                 raise feeder.failure
             number += 1
-            _run(screen, play, number)
+            _run(screen, play, stop, number)
             if stop.asked:
                 break
             screen.tables(play.result())
@@ -150,11 +154,11 @@ def _go_on(screen: Screen, play: Play, stop: Stop) -> None:
     screen.step("stopped", "the next `runnel demo` in this folder takes it up")
 
 
-def _run(screen: Screen, play: Play, number: int) -> RunResult:
+def _run(screen: Screen, play: Play, stop: Stop, number: int) -> RunResult:
     with screen.working(f"run {number}") as update:
         result = play.run(on_progress=lambda progress: update(f"run {number}  {flow_words(progress)}"))
-    if result.stopped:
-        return result
+    if stop.asked:
+        return result  # whatever became of it: the next demo takes it up
     if not result.ok:
         raise click.ClickException(f"the pipeline failed: {result.error}")
     screen.run_done(number, result)

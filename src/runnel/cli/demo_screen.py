@@ -49,10 +49,8 @@ class Screen:
             yield lambda text: status.update(Text(text))
 
     def run_done(self, number: int, result: RunResult) -> None:
-        read = [flow for flow in result.flows.values() if flow.lag is not None]
-        # Every topic is read twice: once cleaned into a table, once into the lake as it is.
-        rows = sum(flow.rows for flow in read if flow.flow.startswith("archive"))
-        lag = sum(flow.lag or 0 for flow in read)
+        rows = sum(flow.rows for flow in result.flows.values() if flow.lag is not None)
+        lag = sum(flow.lag or 0 for flow in result.flows.values())
         self.step(
             f"run {number}",
             f"{counted(rows, 'event')} through {counted(len(result.flows), 'flow')} in {result.seconds:.1f} s, "

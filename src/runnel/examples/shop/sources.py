@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runnel.examples.shop.rules import WATERMARK_MINUTES
+from runnel.examples.shop.rules import INPUTS, WATERMARK_MINUTES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BOOTSTRAP_SETTING, BOOTSTRAP_DEFAULT = "spark.shop.bootstrap", "127.0.0.1:9092"
 LAKE_SETTING = "spark.shop.lake"
+GROUP = "shop-pipeline"
 
 
 def bootstrap_servers(spark: SparkSession) -> str:
@@ -26,11 +27,10 @@ def lake_folder(spark: SparkSession) -> str:
     return spark.conf.get(LAKE_SETTING, None) or str(Path.cwd().parent / "lake")
 
 
-def read_topics(spark: SparkSession, *topics: str, group: str, columns: str | None = None) -> DataFrame:
-    """A stream of all records. Each flow has a group of its own, so that lag tools tell them apart."""
-    source = spark.readStream.format("runnel").option("subscribe", ",".join(topics))
-    source = source.option("kafka.bootstrap.servers", bootstrap_servers(spark)).option("kafka.group.id", group)
-    source = source.schema(columns) if columns else source
+def read_topics(spark: SparkSession) -> DataFrame:
+    """A stream of all records of the shop's topics; its progress is that of a consumer group, for lag tools to see."""
+    source = spark.readStream.format("runnel").option("subscribe", ",".join(INPUTS))
+    source = source.option("kafka.bootstrap.servers", bootstrap_servers(spark)).option("kafka.group.id", GROUP)
     return source.option("startingOffsets", "earliest").load()
 
 

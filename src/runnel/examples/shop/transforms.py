@@ -80,7 +80,8 @@ KINDS = (ORDER, PAYMENT, CLICK)
 
 def clean(records: DataFrame, kind: Kind) -> DataFrame:
     """The events of one kind that are sound and in time."""
-    decoded = records.select("timestamp", from_json("value", kind.schema).alias("decoded"))
+    of_kind = records.filter(f.col("topic") == kind.topic)
+    decoded = of_kind.select("timestamp", from_json("value", kind.schema).alias("decoded"))
     return decoded.filter(problem(kind).isNull()).select("decoded.data.*")
 
 

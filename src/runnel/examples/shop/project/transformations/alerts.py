@@ -13,10 +13,6 @@ dp.create_sink("alerts", "runnel", {"kafka.bootstrap.servers": bootstrap_servers
 
 
 @dp.append_flow(target="alerts")
-def alerts_amount_mismatch() -> DataFrame:
-    return alert_mismatches(read_table(spark, "order_payments"))
-
-
-@dp.append_flow(target="alerts")
-def alerts_payments_failing() -> DataFrame:
-    return alert_failures(read_table(spark, "revenue"))
+def send_alerts() -> DataFrame:
+    mismatches = alert_mismatches(read_table(spark, "order_payments"))
+    return mismatches.union(alert_failures(read_table(spark, "revenue")))

@@ -3,8 +3,7 @@
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from runnel.examples.shop.rules import INPUTS
-from runnel.examples.shop.sources import lake_folder, read_table, read_topics
+from runnel.examples.shop.sources import lake_folder, read_table
 from runnel.examples.shop.transforms import archive
 
 spark = SparkSession.active()
@@ -20,7 +19,7 @@ dp.create_sink(
 
 @dp.append_flow(target="lake_events")
 def archive_events() -> DataFrame:
-    return archive(read_topics(spark, *INPUTS, group="pipeline.lake"))
+    return archive(read_table(spark, "events"))
 
 
 @dp.append_flow(target="lake_order_payments")
