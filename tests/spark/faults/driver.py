@@ -22,11 +22,13 @@ START_S = 300
 FINISH_S = 600
 # What a batch leaves behind on its way, in this order; a kill falls right after one of them.
 STAGES = ("planned", "written", "committed", "noted")
-COMMITS = {
-    "delta": "_delta_log/*.json",
-    "iceberg": "**/metadata/*.metadata.json",
-    "parquet": "_runnel/commits/*/*.json",
+# What changes in a table when a task writes, and when the driver commits.
+WRITTEN = {
+    "delta": "event_date=*",
+    "iceberg": "runnel/*/data/event_date=*",
+    "parquet": "_runnel/staged/event_date=*",
 }
+COMMITTED = {"delta": "_delta_log", "iceberg": "catalog.db", "parquet": "_runnel/commits/*"}
 
 
 class Driver:
@@ -41,9 +43,10 @@ class Driver:
     def start(self, *, finish: bool = False) -> Driver:
         self.runs += 1
         command = [sys.executable, str(PROGRAM), replace(self.plan, finish=finish).to_json()]
+        environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         with self._file("out").open("wb") as out, self._file("err").open("wb") as err:
             self._process = subprocess.Popen(
-                command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, start_new_session=True
+                command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, start_new_session=True, env=environ
             )
         wait_until(lambda: self._alive() and "ready" in self.said(), "the driver's queries", START_S)
         return self
@@ -130,25 +133,19 @@ class Progress:
         """Whether the stage has gone on since this call; a topic has no stages between planned and noted."""
         if self._sink == TOPIC_SINK and stage in ("written", "committed"):
             stage = "planned"
-        count = {"planned": self.planned, "written": self._files, "committed": self._commits, "noted": self.noted}[
-            stage
-        ]
-        before = count()
-        return lambda: count() > before
+        seen = {
+            "planned": lambda: _newest(self._checkpoint / "offsets"),
+            "written": lambda: self._changed(WRITTEN[self._sink]),
+            "committed": lambda: self._changed(COMMITTED[self._sink]),
+            "noted": lambda: _newest(self._checkpoint / "commits"),
+        }[stage]
+        before = seen()
+        return lambda: seen() > before
 
-    def planned(self) -> int:
-        return _newest(self._checkpoint / "offsets")
-
-    def noted(self) -> int:
-        return _newest(self._checkpoint / "commits")
-
-    def _files(self) -> int:
-        return sum(1 for _ in self._table.rglob("part-*.parquet"))
-
-    def _commits(self) -> int:
-        """The time of the newest: how many there are says nothing, old ones are cleaned away."""
+    def _changed(self, places: str) -> int:
+        """When anything was last made or removed there."""
         times = [0]
-        for path in self._table.glob(COMMITS[self._sink]):
+        for path in self._table.glob(places):
             with contextlib.suppress(FileNotFoundError):
                 times.append(path.stat().st_mtime_ns)
         return max(times)

@@ -68,12 +68,22 @@ def start(spark: SparkSession, plan: Plan, sink: str) -> Any:
     return named.trigger(**trigger).start()
 
 
+def started(spark: SparkSession, plan: Plan, sink: str) -> Any:
+    """The query when it is at work, or has failed: Spark gives each Python process ten seconds to come up, which
+    several at once may miss on a busy machine."""
+    query = start(spark, plan, sink)
+    with contextlib.suppress(StreamingQueryException):
+        while query.isActive and query.lastProgress is None and not query.status["message"].startswith("Waiting"):
+            query.awaitTermination(WATCH_S)
+    return query
+
+
 def say(text: str) -> None:
     print(text, flush=True)
 
 
 def supervise(spark: SparkSession, plan: Plan) -> None:
-    running = {sink: start(spark, plan, sink) for sink in plan.sinks}
+    running = {sink: started(spark, plan, sink) for sink in plan.sinks}
     say("ready")
     restarts = 0
     while running:
@@ -91,7 +101,7 @@ def supervise(spark: SparkSession, plan: Plan) -> None:
                 raise RuntimeError(f"{sink} failed {RESTARTS_MAX} times; the last time: {failure}")
             say(f"restarted {sink}: {str(failure).splitlines()[0] if failure else 'ended'}")
             print(failure, file=sys.stderr, flush=True)
-            running[sink] = start(spark, plan, sink)
+            running[sink] = started(spark, plan, sink)
     say("done")
 
 
