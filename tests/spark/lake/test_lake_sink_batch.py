@@ -55,8 +55,8 @@ def test_types_and_partition_values_of_every_kind_come_back(place: Place) -> Non
     frame = place.spark.range(6).selectExpr(
         "id offset",
         "int(id) number",
-        "short(id) small",
-        "byte(id) tiny",
+        "smallint(id) small",
+        "tinyint(id) tiny",
         "float(id / 3) ratio",
         "decimal(id / 7) share",
         "id % 2 = 0 even",
