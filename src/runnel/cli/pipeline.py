@@ -57,16 +57,6 @@ def plain_words() -> Iterator[None]:
     except ImportError as error:
         raise click.ClickException(f"{NEEDS_EXTRA} ({error})") from error
     except (ValueError, RuntimeError) as error:
-        if _is_told(error):
+        if type(error).__module__.startswith("runnel.spark"):  # our own errors are written for users
             raise click.ClickException(str(error)) from error
         raise
-
-
-def _is_told(error: Exception) -> bool:
-    """Whether the message is meant for the user as it is."""
-    from runnel.spark.java import JavaMissing
-    from runnel.spark.pipelines.engine import EngineFailed
-    from runnel.spark.pipelines.notes import AlreadyRunning
-    from runnel.spark.pipelines.project import ProjectError
-
-    return isinstance(error, JavaMissing | EngineFailed | AlreadyRunning | ProjectError)

@@ -16,7 +16,7 @@ from runnel.cli.pipeline import plain_words, project_argument
 from runnel.cli.pipeline_view import COLUMNS, cells
 
 if TYPE_CHECKING:
-    from runnel.spark.pipelines.project import Project
+    from runnel.spark.pipelines.spec_file import Place
 
 EXIT_NOT_RUNNING = 1
 EXIT_STILL_RUNNING = 1
@@ -52,7 +52,7 @@ def status(project: str, as_json: bool) -> None:
 def list_pipelines(folder: str, as_json: bool) -> None:
     """The projects in FOLDER and below, with their state."""
     with plain_words():
-        from runnel.spark.pipelines.project import find_projects
+        from runnel.spark.pipelines.spec_file import find_projects
 
         rows = [_row(path) for path in find_projects(Path(folder), DEPTH_MAX)]
     if as_json:
@@ -96,11 +96,11 @@ def stop(project: str, timeout_s: float) -> int:
     return 0
 
 
-def _state(project: str) -> tuple[Project, dict[str, Any]]:
+def _state(project: str) -> tuple[Place, dict[str, Any]]:
     from runnel.spark.pipelines.notes import current_state
-    from runnel.spark.pipelines.project import load_project
+    from runnel.spark.pipelines.spec_file import find_place
 
-    loaded = load_project(project)
+    loaded = find_place(project)
     return loaded, current_state(loaded)
 
 
@@ -120,11 +120,11 @@ def _summary(state: dict[str, Any]) -> str:
 
 def _row(path: Path) -> dict[str, Any]:
     from runnel.spark.pipelines.notes import current_state
-    from runnel.spark.pipelines.project import ProjectError, load_project
+    from runnel.spark.pipelines.spec_file import ProjectError, find_place
 
     empty = {"pipeline": path.parent.name, "pid": None, "run": None, "lag": None, "project": str(path.parent)}
     try:
-        loaded = load_project(path)
+        loaded = find_place(path)
     except ProjectError as error:
         return {**empty, "status": "broken", "error": str(error)}
     state = current_state(loaded)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from harness.process import free_port
+from runnel.spark.pipelines.starter import make_project
 from spark.records import Sent, produce
 
 DEADLINE_S = 300.0
@@ -116,10 +117,14 @@ def test_problems_are_listed_and_end_with_1(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
-    for verb in ("validate", "run", "status"):
-        refused = runnel("pipeline", verb, str(tmp_path), start=("-c", BLOCKED))
+    make_project(tmp_path / "shop", "localhost:9092")
+    for verb in ("validate", "run"):
+        refused = runnel("pipeline", verb, str(tmp_path / "shop"), start=("-c", BLOCKED))
         assert refused.returncode == 1
         assert "pip install 'runnel[pipelines]'" in refused.stderr, refused.stderr
+    for verb in ("status", "list"):
+        shown = runnel("pipeline", verb, str(tmp_path / "shop"), start=("-c", BLOCKED))
+        assert (shown.returncode, "never run" in shown.stdout) == (0, True), shown.stderr
 
 
 def test_the_help_loads_no_spark(tmp_path: Path) -> None:

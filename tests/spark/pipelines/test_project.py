@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runnel.spark.pipelines.project import ProjectError, find_projects, load_project
+from runnel.spark.pipelines.project import load_project
+from runnel.spark.pipelines.spec_file import ProjectError, find_projects
 from runnel.spark.pipelines.starter import make_project
 
 GOOD = "name: shop\nstorage: file:///tmp/shop\nlibraries:\n  - glob:\n      include: transformations/**\n"

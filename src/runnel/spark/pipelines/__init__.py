@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runnel.spark.pipelines.engine import Engine, start_engine
     from runnel.spark.pipelines.failures import FlowFailure
-    from runnel.spark.pipelines.figures import FlowProgress
-    from runnel.spark.pipelines.project import Problem, ProjectError
+    from runnel.spark.pipelines.flow_progress import FlowProgress
     from runnel.spark.pipelines.running import PipelineSession, RunResult, run, validate
+    from runnel.spark.pipelines.spec_file import Problem, ProjectError
 
 __all__ = [
     "Engine",
@@ -40,9 +40,9 @@ _EXPORTS = {
     "Engine": "engine",
     "start_engine": "engine",
     "FlowFailure": "failures",
-    "FlowProgress": "figures",
-    "Problem": "project",
-    "ProjectError": "project",
+    "FlowProgress": "flow_progress",
+    "Problem": "spec_file",
+    "ProjectError": "spec_file",
     "PipelineSession": "running",
     "RunResult": "running",
     "run": "running",

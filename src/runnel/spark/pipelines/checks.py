@@ -17,7 +17,8 @@ from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings
 from runnel.spark.lake.options import parse_lake_options
 from runnel.spark.pipelines.definitions import Adapt, Definitions, FlowDefinition
-from runnel.spark.pipelines.project import Problem, Project
+from runnel.spark.pipelines.project import Project
+from runnel.spark.pipelines.spec_file import Problem
 from runnel.spark.sink_options import parse_sink_options
 from runnel.spark.source_options import (
     Assign,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark.sql.connect.proto as protocol
 from pyspark.errors import PySparkException
 from pyspark.pipelines.cli import LibrariesGlob, register_definitions
 from pyspark.pipelines.output import Output, Sink, TemporaryView
@@ -23,8 +24,9 @@ from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
 
 from runnel.spark.pipelines.engine import connect_mode
 from runnel.spark.pipelines.messages import plain_message
-from runnel.spark.pipelines.project import Problem, Project
+from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.relations import Source, find_sources, inlined
+from runnel.spark.pipelines.spec_file import Problem
 
 if TYPE_CHECKING:
     from pyspark.pipelines.flow import AutoCdcFlow, Flow
@@ -120,8 +122,9 @@ class NotingRegistry(SparkConnectGraphElementRegistry):
         self._noted.flows[name] = FlowDefinition(name, flow.target, file, place.line_number, relation, sources)
 
 
-def read_definitions(project: Project, session: SparkSession, adapt: Adapt | None = None) -> Definitions:
-    """Everything that loads is registered; what does not is a problem of its file."""
+@contextlib.contextmanager
+def read_definitions(project: Project, session: SparkSession, adapt: Adapt | None = None) -> Iterator[Definitions]:
+    """A graph with everything that loads, for as long as it is needed; what does not load is a problem of its file."""
     spec: Any = session
     graph_id = create_dataflow_graph(
         spec,
@@ -136,7 +139,18 @@ def read_definitions(project: Project, session: SparkSession, adapt: Adapt | Non
             with _collecting(project, path, noted.problems), _without_sparks_lines():
                 one = replace(project.spec, libraries=[LibrariesGlob(project.relative(path))])
                 register_definitions(project.spec_path, registry, one, spec, graph_id)
-    return noted
+    try:
+        yield noted
+    finally:
+        _drop(session, graph_id)
+
+
+def _drop(session: SparkSession, graph_id: str) -> None:
+    """The server keeps a graph until it is told not to."""
+    command = protocol.Command()
+    command.pipeline_command.drop_dataflow_graph.dataflow_graph_id = graph_id
+    with contextlib.suppress(PySparkException):
+        session.client.execute_command(command)
 
 
 @contextlib.contextmanager

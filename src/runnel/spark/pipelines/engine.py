@@ -7,14 +7,17 @@ this process, if there is one, is left alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, java_gateway
 from pyspark.errors import PySparkException
 
@@ -36,8 +39,6 @@ DOOR = {
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
 }
-
-
 # An error's text without the JVM's stack under it.
 QUIET = {"spark.sql.connect.serverStacktrace.enabled": "false"}
 
@@ -74,11 +75,9 @@ class Engine:
         if self._gateway is None:
             return
         gateway, self._gateway = self._gateway, None
-        self._context.stop()
-        gateway.shutdown()
-        if gateway.proc is not None:
-            gateway.proc.stdin.close()  # the JVM ends with the pipe
-            gateway.proc.wait(EXIT_S)
+        with contextlib.suppress(Py4JError):  # a JVM that is gone already
+            self._context.stop()
+        _end(gateway)
 
 
 def start_engine(
@@ -96,10 +95,10 @@ def start_engine(
     jvm = gateway.jvm
     try:
         context = jvm.JavaSparkContext(jvm.SparkConf())
-    except BaseException:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        raise
+    except Py4JJavaError as error:
+        reason = str(error.java_exception.getMessage())
+        _end(gateway)
+        raise EngineFailed(f"Spark does not start on {settings['spark.master']}: {reason}") from error
     service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
     port = service.localPort()
     return Engine(f"sc://localhost:{port}/;token={token}", gateway, context)
@@ -116,6 +115,18 @@ def _launch(settings: Mapping[str, str], log: Path | None) -> Any:
         except PySparkException as error:
             last = log.read_text(errors="replace").strip()[-LOG_SHOWN_CHARACTERS:]
             raise EngineFailed(f"Spark does not start: {last or error} (all of it: {log})") from error
+
+
+def _end(gateway: Any) -> None:
+    gateway.shutdown()
+    if gateway.proc is None:  # spark-submit started it, and ends it
+        return
+    gateway.proc.stdin.close()  # the JVM ends with the pipe
+    try:
+        gateway.proc.wait(EXIT_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 @contextmanager

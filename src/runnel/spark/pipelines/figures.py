@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -21,30 +21,9 @@ from pyspark.sql.streaming.listener import (
 )
 
 from runnel.spark.errors import OptionError
+from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent
 from runnel.spark.progress import partitions_behind_latest
-
-
-@dataclass(frozen=True, slots=True)
-class FlowProgress:
-    """Figures of the last micro-batch; `rows` and `batches` count since the run began. None: Spark does not tell."""
-
-    flow: str
-    status: str
-    batch_id: int | None = None
-    rows: int = 0
-    batches: int = 0
-    rows_per_second: float | None = None
-    batch_ms: int | None = None
-    lag: int | None = None
-    """Offsets behind the latest, over all partitions; None for a flow that reads no topic."""
-    state_rows: int | None = None
-    state_bytes: int | None = None
-    error: str | None = None
-    timestamp_ms: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Figures(StreamingQueryListener):

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from runnel.spark.pipelines.figures import FlowProgress
-from runnel.spark.pipelines.project import Project
+from runnel.spark.pipelines.flow_progress import FlowProgress
+from runnel.spark.pipelines.spec_file import Place
 
 STATE_FILE, LOCK_FILE, METRICS_FILE, RUNS_FOLDER = "state.json", "lock", "metrics.prom", "runs"
 RUNNING, WAITING, STARTING = "running", "waiting", "starting"
@@ -34,7 +34,7 @@ class AlreadyRunning(RuntimeError):
 class RunNotes:
     """Of one process that runs a project, once or again and again. Use as a context manager."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Place) -> None:
         self._folder = project.notes
         self._state: dict[str, Any] = {
             "flows": {},
@@ -107,7 +107,7 @@ class RunNotes:
             self._lines = None
 
 
-def read_state(project: Project) -> dict[str, Any]:
+def read_state(project: Place) -> dict[str, Any]:
     """The last state that was written; empty where nothing ever ran."""
     try:
         state: dict[str, Any] = json.loads((project.notes / STATE_FILE).read_text(encoding="utf-8"))
@@ -116,7 +116,7 @@ def read_state(project: Project) -> dict[str, Any]:
     return state
 
 
-def current_state(project: Project) -> dict[str, Any]:
+def current_state(project: Place) -> dict[str, Any]:
     """As `read_state`, with the truth about whether it still runs."""
     alive = is_running(project)
     state = read_state(project)
@@ -125,7 +125,7 @@ def current_state(project: Project) -> dict[str, Any]:
     return {**state, "alive": alive} if state else {}
 
 
-def is_running(project: Project) -> bool:
+def is_running(project: Place) -> bool:
     with contextlib.suppress(FileNotFoundError), (project.notes / LOCK_FILE).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyspark.sql.connect.proto as protocol
 from pyspark.errors import PySparkException
 from pyspark.pipelines.spark_connect_pipeline import start_run
 
@@ -22,10 +21,12 @@ from runnel.spark.pipelines.checks import Brokers, check_sources
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.engine import Engine, start_engine
 from runnel.spark.pipelines.failures import FlowFailure, explain
-from runnel.spark.pipelines.figures import Figures, FlowProgress
+from runnel.spark.pipelines.figures import Figures
+from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
 from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED
-from runnel.spark.pipelines.project import Problem, Project, ProjectError, load_project
+from runnel.spark.pipelines.project import Project, load_project
+from runnel.spark.pipelines.spec_file import Problem, ProjectError
 from runnel.spark.pipelines.validation import find_problems
 
 if TYPE_CHECKING:
@@ -89,7 +90,11 @@ class PipelineSession:
         if engine is None:
             engine = Engine(remote) if remote else self._start_engine(master, settings)
         self._engine = engine
-        self.spark: SparkSession = engine.session({**self.project.spec.configuration, **(conf or {})})
+        try:
+            self.spark: SparkSession = engine.session({**self.project.spec.configuration, **(conf or {})})
+        except BaseException:
+            self._close_engine()
+            raise
 
     def _start_engine(self, master: str | None, settings: Mapping[str, str]) -> Engine:
         self.project.notes.mkdir(parents=True, exist_ok=True)
@@ -103,6 +108,9 @@ class PipelineSession:
 
     def close(self) -> None:
         self.spark.stop()
+        self._close_engine()
+
+    def _close_engine(self) -> None:
         if self._own_engine:
             self._engine.close()
 
@@ -121,24 +129,23 @@ class PipelineSession:
         """Process all that is there. `on_progress` is called from another thread, one call at a time."""
         started_s = time.monotonic()
         figures = Figures(on_progress or (lambda _: None))
-        noted = read_definitions(self.project, self.spark)
         error: PySparkException | None = None
         try:
-            problems = noted.problems or list(check_sources(noted, Brokers() if self._asks_brokers else None))
-            if problems:
-                return RunResult(problems=problems, seconds=time.monotonic() - started_s)
-            with self._listening(figures), self._tagged():
-                try:
-                    for event in self._events(noted, full_refresh, full_refresh_all, refresh):
-                        figures.note_event(event)
-                except PySparkException as raised:
-                    error = raised
-            stopped = self._stopping.is_set() and error is not None
-            failures = [] if stopped or error is None else list(self._explain(noted, figures, error))
-            return RunResult(figures.flows, (), failures, stopped, time.monotonic() - started_s)
+            with read_definitions(self.project, self.spark) as noted:
+                problems = noted.problems or list(check_sources(noted, Brokers() if self._asks_brokers else None))
+                if problems:
+                    return RunResult(problems=problems, seconds=time.monotonic() - started_s)
+                with self._listening(figures), self._tagged():
+                    try:
+                        for event in self._events(noted, full_refresh, full_refresh_all, refresh):
+                            figures.note_event(event)
+                    except PySparkException as raised:
+                        error = raised
+                stopped = self._stopping.is_set() and error is not None
+                failures = [] if stopped or error is None else list(self._explain(noted, figures, error))
+                return RunResult(figures.flows, (), failures, stopped, time.monotonic() - started_s)
         finally:
             self._stopping.clear()
-            self._drop(noted)
 
     def interrupt(self) -> None:
         """End the run that is under way; it fails as stopped, and the next one goes on where it was."""
@@ -156,7 +163,7 @@ class PipelineSession:
             full_refresh_all=full_refresh_all,
             refresh=refresh,
             dry=False,
-            storage=self.project.spec.storage,
+            storage=self.project.storage,
         )
         for result in results:
             if self._stopping.is_set():  # it may have been asked for before there was anything to interrupt
@@ -188,13 +195,6 @@ class PipelineSession:
             yield
         finally:
             self.spark.removeTag(RUN_TAG)
-
-    def _drop(self, noted: Definitions) -> None:
-        """The server keeps a graph until it is told not to."""
-        command = protocol.Command()
-        command.pipeline_command.drop_dataflow_graph.dataflow_graph_id = noted.graph_id
-        with contextlib.suppress(PySparkException):
-            self.spark.client.execute_command(command)
 
 
 def run(

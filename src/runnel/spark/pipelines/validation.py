@@ -24,24 +24,30 @@ from runnel.spark.pipelines.checks import (
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.messages import condition, flow_event, plain_message
-from runnel.spark.pipelines.project import Problem, Project
+from runnel.spark.pipelines.project import Project
+from runnel.spark.pipelines.spec_file import Problem
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 
 def find_problems(project: Project, session: SparkSession, *, ask_brokers: bool) -> list[Problem]:
-    noted = read_definitions(project, session)
-    brokers = Brokers() if ask_brokers else None
+    with read_definitions(project, session) as noted:
+        problems = _all_problems(project, session, noted, Brokers() if ask_brokers else None)
+    if problems or not noted.sinks:
+        return problems
+    with read_definitions(project, session, needing_columns(noted.sinks)) as adapted:
+        return [*adapted.problems, *dry_run(project, session, adapted)]
+
+
+def _all_problems(
+    project: Project, session: SparkSession, noted: Definitions, brokers: Brokers | None
+) -> list[Problem]:
     problems = [*noted.problems, *static_settings(project, session)]
     problems += _of_others(problems, check_sources(noted, brokers))
     problems += [*check_sinks(project, noted, brokers), *check_formats(project, noted, session)]
-    if noted.problems:
-        return problems  # whatever needs what is not there would only be a consequence
-    problems += _of_others(problems, dry_run(project, session, noted))
-    if not problems and noted.sinks:
-        adapted = read_definitions(project, session, needing_columns(noted.sinks))
-        problems += [*adapted.problems, *dry_run(project, session, adapted)]
+    if not noted.problems:  # else whatever needs what is not there would only be a consequence
+        problems += _of_others(problems, dry_run(project, session, noted))
     return problems
 
 
@@ -56,7 +62,7 @@ def dry_run(project: Project, session: SparkSession, noted: Definitions) -> Iter
     found = False
     spark: Any = session
     try:
-        for result in start_run(spark, noted.graph_id, (), False, (), True, project.spec.storage):
+        for result in start_run(spark, noted.graph_id, (), False, (), True, project.storage):
             if "pipeline_event_result" not in result:
                 continue
             event = flow_event(result["pipeline_event_result"].event.message)

@@ -1,0 +1,166 @@
+"""A project's spec file and where its storage is, as far as they can be known without Spark.
+
+In: a folder or a `spark-pipeline.yml`. Out: a `Place`, or ProjectError with every problem of the file and its line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import yaml
+
+SPEC_FILE_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
+SPEC_FIELDS = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
+NOTES_FOLDER = "_runnel"
+"""Under the storage: what `runnel pipeline` writes there. Spark's own folders are named otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that must be mended before the pipeline can run."""
+
+    message: str
+    file: str | None = None
+    line: int | None = None
+    flow: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.file and self.line else self.file
+        return ": ".join(part for part in (place, f"flow {self.flow}" if self.flow else None, self.message) if part)
+
+
+class ProjectError(ValueError):
+    """The project cannot be loaded; `problems` says why."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a project is, and where it keeps things."""
+
+    spec_path: Path
+    name: str
+    storage: str
+
+    @property
+    def folder(self) -> Path:
+        return self.spec_path.parent
+
+    @property
+    def local_storage(self) -> Path | None:
+        """The storage as a folder of this machine, or None where it is elsewhere (s3a, hdfs)."""
+        parts = urlparse(self.storage)
+        return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+    @property
+    def notes(self) -> Path:
+        """Where state and metrics go: under the storage, or beside the spec where the storage is elsewhere."""
+        return (self.local_storage or self.folder) / NOTES_FOLDER
+
+    def relative(self, path: str | Path) -> str:
+        """A file as the user knows it."""
+        absolute = Path(path)
+        return str(absolute.relative_to(self.folder)) if absolute.is_relative_to(self.folder) else str(path)
+
+
+def find_place(place: str | Path) -> Place:
+    """The project of a folder (or of a folder above it, as Spark looks for it), or of a spec file that is named."""
+    path = Path(place).resolve()
+    if not path.exists():
+        raise ProjectError([Problem(f"{place}: there is no such folder (`runnel pipeline init NAME` makes a project)")])
+    spec_path = path if path.is_file() else _find_spec(path, place)
+    problems = list(_spec_problems(spec_path))
+    if problems:
+        raise ProjectError(problems)
+    document = yaml.safe_load(spec_path.read_text(encoding="utf-8"))
+    return Place(spec_path, str(document["name"]), str(document["storage"]))
+
+
+def _find_spec(folder: Path, place: str | Path) -> Path:
+    for candidate in (folder, *folder.parents):
+        found = [candidate / name for name in SPEC_FILE_NAMES if (candidate / name).is_file()]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ProjectError([Problem(f"{place}: there are both {' and '.join(SPEC_FILE_NAMES)}: remove one")])
+    reason = f"{place}: there is no {SPEC_FILE_NAMES[0]} here or above (`runnel pipeline init NAME` makes one)"
+    raise ProjectError([Problem(reason)])
+
+
+def find_projects(folder: Path, depth_max: int) -> Iterator[Path]:
+    """The spec files in a folder and below, not looking into projects, hidden folders and the like."""
+    found = [folder / name for name in SPEC_FILE_NAMES if (folder / name).is_file()]
+    yield from found[:1]
+    if found or depth_max == 0:
+        return
+    for below in sorted(folder.iterdir()):
+        if below.is_dir() and not below.is_symlink() and not below.name.startswith((".", "_")):
+            yield from find_projects(below, depth_max - 1)
+
+
+def _spec_problems(path: Path) -> Iterator[Problem]:
+    """What Spark's loader would stop at one by one, or with a traceback."""
+    try:
+        document = yaml.compose(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        yield Problem("the file is not UTF-8 text", path.name)
+        return
+    except yaml.YAMLError as error:
+        yield Problem(f"this is not YAML: {_yaml_reason(error)}", path.name, _yaml_line(error))
+        return
+    if not isinstance(document, yaml.MappingNode):
+        yield Problem("the file must be a mapping with name, storage and libraries", path.name)
+        return
+    seen = {}
+    for key, value in document.value:
+        line = key.start_mark.line + 1
+        seen[key.value] = value
+        if key.value not in SPEC_FIELDS:
+            yield Problem(f"unknown field '{key.value}': {_nearest(key.value)}", path.name, line)
+        elif key.value == "storage":
+            yield from _storage_problems(path, value.value, line)
+        elif key.value == "libraries":
+            yield from _library_problems(path, value, line)
+    for name in ("name", "storage"):
+        if name not in seen:
+            yield Problem(f"the field '{name}' is missing", path.name)
+    if "libraries" not in seen:
+        yield Problem("the field 'libraries' is missing: it says where the definitions are", path.name)
+
+
+def _nearest(name: str) -> str:
+    close = difflib.get_close_matches(name, SPEC_FIELDS, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(SPEC_FIELDS)}"
+
+
+def _storage_problems(path: Path, storage: object, line: int) -> Iterator[Problem]:
+    if not isinstance(storage, str) or not urlparse(storage).scheme or not urlparse(storage).path.startswith("/"):
+        example = (path.parent / "pipeline-storage").as_uri()
+        yield Problem(f"storage '{storage}' must be an absolute URI: write e.g. {example}", path.name, line)
+
+
+def _library_problems(path: Path, node: yaml.Node, line: int) -> Iterator[Problem]:
+    entries = yaml.SafeLoader("").construct_object(node, deep=True)
+    if not isinstance(entries, list) or not entries:
+        yield Problem("libraries must be a list, e.g. `- glob: {include: transformations/**}`", path.name, line)
+        return
+    for entry in entries:
+        glob = entry.get("glob") if isinstance(entry, dict) else None
+        if not isinstance(glob, dict) or not isinstance(glob.get("include"), str):
+            yield Problem(f"in libraries, {entry!r} must be `glob: {{include: transformations/**}}`", path.name, line)
+
+
+def _yaml_reason(error: yaml.YAMLError) -> str:
+    return (getattr(error, "problem", None) or getattr(error, "context", None) or str(error)).strip()
+
+
+def _yaml_line(error: yaml.YAMLError) -> int | None:
+    mark = getattr(error, "problem_mark", None)
+    return mark.line + 1 if mark is not None else None
