@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types layers docs bench bench-spark compat diff fuzz soak soak-spark test-spark clean
+.PHONY: help run demo serve test lint types layers docs bench bench-spark compat diff fuzz soak soak-spark test-spark clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,11 @@ $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
 	@$(PIP) install -c constraints.txt -e .
 	@touch $@
 
+$(VENV)/.pipelines: $(VENV)/.core
+	@echo "installing Spark and what the pipelines need: some minutes, the first time ..."
+	@$(PIP) install -c constraints.txt -e '.[pipelines]'
+	@touch $@
+
 $(VENV)/.dev: $(VENV)/.core
 	@echo "installing the test and lint tools ..."
 	@$(PIP) install -c constraints.txt -e '.[dev]'
@@ -30,7 +35,13 @@ $(VENV)/.fuzz: $(VENV)/.dev
 	@$(PIP) install -c constraints.txt -e '.[fuzz]'
 	@touch $@
 
-run: $(VENV)/.core ## start the broker: data in ./runnel-data, Kafka on 127.0.0.1:9092
+run: $(VENV)/.pipelines ## a shop from end to end, until Ctrl-C: broker on 127.0.0.1:9092, events, Spark pipeline, results
+	@$(BIN)/runnel demo --data-dir runnel-data
+
+demo: $(VENV)/.pipelines ## the same once, beside whatever runs, with the result checked: fails if it is not right
+	@$(BIN)/runnel demo --once --fresh --port 0 --folder runnel-demo-once
+
+serve: $(VENV)/.core ## only the broker: data in ./runnel-data, Kafka on 127.0.0.1:9092
 	@$(BIN)/runnel serve
 
 test: $(VENV)/.dev ## run the tests
@@ -78,6 +89,6 @@ fuzz: $(VENV)/.fuzz ## fuzz the decoders with atheris, SECONDS=60 for each targe
 	@$(BIN)/python -m fuzz.run frames -max_total_time=$(or $(SECONDS),60) -verbosity=0
 	@$(BIN)/python -m fuzz.run batches -max_total_time=$(or $(SECONDS),60) -verbosity=0
 
-clean: ## remove the environment, caches and ./runnel-data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache .fuzz .pytest_cache runnel-data
+clean: ## remove the environment, caches, ./runnel-data and what demos left
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache .fuzz .pytest_cache runnel-data runnel-demo runnel-demo-once
 	find . -name __pycache__ -prune -exec rm -rf {} +

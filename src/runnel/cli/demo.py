@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runnel.cli.demo_broker import serving
-from runnel.cli.demo_screen import Screen, document, flow_words
+from runnel.cli.demo_screen import FlowLine, Screen, document, shown
 from runnel.cli.options import BOOTSTRAP_DEFAULT, json_option
 from runnel.cli.output import counted, print_json
 
@@ -77,13 +77,14 @@ def demo(
         from runnel.examples.shop.folder import DemoFolder
         from runnel.examples.shop.journeys import RECORDS_PER_SESSION
 
-        place = DemoFolder(folder)
+        # Absolute: while definitions are read, Spark makes the project's folder the current one.
+        place = DemoFolder(folder.absolute())
         place.prepare(fresh=fresh)
         per_minute = events / MINUTES_ONCE if once else rate
         ledger = place.load(seed, max(1, round(per_minute / RECORDS_PER_SESSION)))
         screen = Screen(quiet=as_json)
         with serving(data_dir or place.broker_data, port, place.broker_log) as address, _stopping() as stop:
-            screen.step(f"broker at {address}", f"data in {data_dir or place.broker_data}")
+            screen.step(f"broker at {address}", f"data in {shown(data_dir or place.broker_data)}")
             place.write_project(address)
             with _spark(screen, place, master) as session:
                 stop.interrupts(session)
@@ -105,7 +106,7 @@ def _spark(screen: Screen, place: DemoFolder, master: str | None) -> Iterator[Pi
     with screen.working("starting Spark, which takes some seconds"):
         session = PipelineSession(place.project, master=master, conf=conf)
     with session:
-        screen.step(f"Spark {session.spark.version}", f"runs the project in {place.project}")
+        screen.step(f"Spark {session.spark.version}", f"runs the project in {shown(place.project)}")
         yield session
 
 
@@ -129,7 +130,7 @@ def _once(screen: Screen, play: Play, stop: Stop, *, as_json: bool) -> int:
     screen.tables(result)
     found, differing = play.check()
     screen.checked(found, differing)
-    screen.step("plot", str(play.folder.plot))
+    screen.step("plot", shown(play.folder.plot))
     if as_json:
         print_json({**document(result, found, differing, runs), "plot": str(play.folder.plot)})
     return EXIT_FAILED if differing else 0
@@ -147,7 +148,7 @@ def _go_on(screen: Screen, play: Play, stop: Stop) -> None:
             if stop.asked:
                 break
             screen.tables(play.result())
-            screen.step("plot", str(play.folder.plot))
+            screen.step("plot", shown(play.folder.plot))
             if number == 1:
                 _hints(screen, play)
             stop.wait(PAUSE_S)
@@ -155,8 +156,9 @@ def _go_on(screen: Screen, play: Play, stop: Stop) -> None:
 
 
 def _run(screen: Screen, play: Play, stop: Stop, number: int) -> RunResult:
-    with screen.working(f"run {number}") as update:
-        result = play.run(on_progress=lambda progress: update(f"run {number}  {flow_words(progress)}"))
+    flows = FlowLine(f"run {number}")
+    with screen.working(flows.title) as update:
+        result = play.run(on_progress=lambda progress: update(flows.after(progress)))
     if stop.asked:
         return result  # whatever became of it: the next demo takes it up
     if not result.ok:

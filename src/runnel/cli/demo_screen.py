@@ -5,10 +5,12 @@ In: results. Out: steps on stderr, tables on stdout; with --json nothing but the
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 WINDOWS_SHOWN = 12
 ALERTS_SHOWN = 3
 COLUMNS = ("window", "visitors", "carts", "orders", "paid", "failed", "revenue €", "")
+
+DONE = ("COMPLETED", "SKIPPED", "EXCLUDED")
 
 Update = Callable[[str], None]
 
@@ -80,10 +84,25 @@ class Screen:
         )
 
 
-def flow_words(progress: FlowProgress) -> str:
-    rate = f", {progress.rows_per_second:,.0f} rows/s" if progress.rows_per_second else ""
-    lag = f", {progress.lag} behind" if progress.lag is not None else ""
-    return f"{progress.flow}: {progress.status.lower()}, {counted(progress.rows, 'row')}{rate}{lag}"
+class FlowLine:
+    """One line about a run: how many of its flows are done, and the figures of the one that moved last."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._statuses: dict[str, str] = {}
+
+    def after(self, progress: FlowProgress) -> str:
+        self._statuses[progress.flow] = progress.status
+        done = sum(status in DONE for status in self._statuses.values())
+        rate = f", {progress.rows_per_second:,.0f} rows/s" if progress.rows_per_second else ""
+        lag = f", {progress.lag} behind" if progress.lag is not None else ""
+        words = f"{progress.flow}: {progress.status.lower()}, {counted(progress.rows, 'row')}{rate}{lag}"
+        return f"{self.title}  {done} of {counted(len(self._statuses), 'flow')} done  {words}"
+
+
+def shown(path: Path) -> str:
+    """As a person at this place would write it."""
+    return os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
 
 
 def reasons(outcome: Outcome) -> dict[str, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
 
 from runnel.examples.shop.rules import (
     AHEAD,
@@ -41,34 +40,26 @@ class Kind(NamedTuple):
     """A kind of event: where it comes from, its columns, and what must hold for them."""
 
     topic: str
-    schema: StructType
+    schema: str
     time_column: str
     must_hold: tuple[str, ...]
 
 
-def _schema(**types: str) -> StructType:
-    """Put together here: Spark would parse the text of a schema on its server, which definitions must not ask."""
-    schema = StructType()
-    for name, kind in types.items():
-        schema.add(name, kind)
-    return schema
-
-
 ORDER = Kind(
     ORDERS,
-    _schema(order_id="string", session_id="string", customer="string", amount_cents="long", ordered_at="timestamp"),
+    "order_id string, session_id string, customer string, amount_cents long, ordered_at timestamp",
     "ordered_at",
     ("order_id is not null", "session_id is not null", "amount_cents > 0"),
 )
 PAYMENT = Kind(
     PAYMENTS,
-    _schema(payment_id="string", order_id="string", amount_cents="long", status="string", paid_at="timestamp"),
+    "payment_id string, order_id string, amount_cents long, status string, paid_at timestamp",
     "paid_at",
     ("payment_id is not null", "order_id is not null", "amount_cents > 0", f"status in ('{CAPTURED}', '{FAILED}')"),
 )
 CLICK = Kind(
     CLICKS,
-    _schema(session_id="string", page="string", clicked_at="timestamp"),
+    "session_id string, page string, clicked_at timestamp",
     "clicked_at",
     ("session_id is not null", f"page in {PAGES}"),
 )
