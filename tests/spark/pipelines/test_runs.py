@@ -72,7 +72,6 @@ def test_the_starter_processes_each_record_once_over_restarts(
     result = again.run()
     assert result.ok, result.error
     assert result.flows["orders"].rows == 51, "only what is new"
-    assert again.run().ok, "a run without records"
     spark = again.spark
     assert sorted(row.id for row in spark.table("orders").select("id").collect()) == list(range(250))
     assert sorted(row.value for row in spark.table("orders_rejected").collect()) == ["worse", "{not json", "{}"]
