@@ -77,7 +77,6 @@ def demo(
         from runnel.examples.shop.folder import DemoFolder
         from runnel.examples.shop.journeys import RECORDS_PER_SESSION
 
-        # Absolute: while definitions are read, Spark makes the project's folder the current one.
         place = DemoFolder(folder.absolute())
         place.prepare(fresh=fresh)
         per_minute = events / MINUTES_ONCE if once else rate
@@ -101,10 +100,9 @@ def _play(place: DemoFolder, address: str, ledger: Ledger, session: PipelineSess
 def _spark(screen: Screen, place: DemoFolder, master: str | None) -> Iterator[PipelineSession]:
     from runnel.spark.pipelines import PipelineSession
 
-    conf = {**LIGHT, "spark.sql.warehouse.dir": str(place.warehouse.absolute())}
     os.environ.setdefault("SPARK_SUBMIT_OPTS", LIGHT_JAVA)
     with screen.working("starting Spark, which takes some seconds"):
-        session = PipelineSession(place.project, master=master, conf=conf)
+        session = PipelineSession(place.project, master=master, conf=LIGHT)
     with session:
         screen.step(f"Spark {session.spark.version}", f"runs the project in {shown(place.project)}")
         yield session

@@ -34,6 +34,8 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class DemoFolder:
+    """`root` is absolute: while definitions are read, Spark makes the project's folder the current one."""
+
     root: Path
 
     @property
@@ -47,10 +49,6 @@ class DemoFolder:
     @property
     def lake(self) -> Path:
         return self.root / "lake"
-
-    @property
-    def warehouse(self) -> Path:
-        return self.root / "warehouse"
 
     @property
     def plot(self) -> Path:
@@ -75,7 +73,7 @@ class DemoFolder:
         shipped = Path(__file__).with_name("project")
         shutil.copytree(shipped, self.project, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         spec = self.project / "spark-pipeline.yml"
-        places = {"storage": self.storage.absolute().as_uri(), "lake": self.lake.absolute(), "bootstrap": bootstrap}
+        places = {"storage": self.storage.as_uri(), "lake": self.lake, "bootstrap": bootstrap}
         spec.write_text(spec.read_text().format(**places))
 
     def _clear(self) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WINDOWS_SHOWN = 48
+LABELS_SHOWN = 18
 INK, PALE, GOOD, BAD = "#22313f", "#d9e2ec", "#2f7ebc", "#d1495b"
 
 
@@ -53,7 +54,7 @@ def _draw_revenue(axes: Axes, revenue: Mapping[int, Revenue], alarmed: Collectio
         if bad:
             share = _percent(window.failed, window.captured + window.failed)
             axes.annotate(share, (place, euro), (0, 3), textcoords="offset points", ha="center", color=BAD, fontsize=9)
-    every = max(1, len(labels) // 16)
+    every = len(labels) // LABELS_SHOWN + 1
     axes.set_xticks(places[::every], labels[::every])
     axes.set_ylim(0, max(euros, default=1) * 1.2)
     day = f", {starts[-1]:%d %B %Y}" if starts else ""
