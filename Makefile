@@ -44,9 +44,9 @@ demo: $(VENV)/.pipelines ## the same once, beside whatever runs, with the result
 serve: $(VENV)/.core ## only the broker: data in ./runnel-data, Kafka on 127.0.0.1:9092
 	@$(BIN)/runnel serve
 
-test: $(VENV)/.dev ## run the tests
+test: $(VENV)/.dev ## run the tests, in WORKERS=2 processes
 	@$(BIN)/python -m benchmarks.kafka_jars || echo "the tests that need Java will be skipped"
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" -n $(or $(WORKERS),2) --dist loadgroup
 
 test-spark: $(VENV)/.dev ## every test of the Spark source and sink, beside Spark's own connector
 	@$(BIN)/python -m benchmarks.kafka_jars || echo "the tests that need Java will be skipped"
