@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from runnel.spark import java, spark_session
 from runnel.spark.java import JavaMissing, java_home, java_version, wrapped
+from runnel.spark.spark_home import spark_home
 from runnel.spark.spark_session import plan_settings, prepare_environment
 
 
@@ -116,3 +118,39 @@ def test_under_spark_submit_the_jvm_runs_already(monkeypatch: pytest.MonkeyPatch
     prepare_environment("spark://head:7077", environ)
     assert environ["PYSPARK_PYTHON"] == "/their/python"
     assert "JAVA_HOME" not in environ
+
+
+def test_workers_of_a_local_session_import_the_installed_pyspark(tmp_path: Path) -> None:
+    """Spark's own folder has it in a zip, from which nothing is ever kept compiled."""
+    environ = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path)}
+    prepare_environment("local[*]", environ)
+    home = Path(environ["SPARK_HOME"])
+    package = Path(pyspark.__file__).parent
+    assert home.parent == tmp_path / "runnel"
+    assert (home / "bin" / "spark-submit").samefile(package / "bin" / "spark-submit")
+    assert {entry.name for entry in package.iterdir()} - {entry.name for entry in home.iterdir()} <= {"__pycache__"}
+    libraries = {entry.name for entry in (package / "python" / "lib").iterdir()}
+    assert {entry.name for entry in (home / "python" / "lib").iterdir()} == libraries - {"pyspark.zip"}
+    made = home.stat().st_ino
+    prepare_environment("local[*]", {**environ, "SPARK_HOME": ""})
+    assert home.stat().st_ino == made, "made once"
+
+
+@pytest.mark.parametrize(
+    ("master", "given"),
+    [
+        ("local[*]", {"SPARK_HOME": "/their/spark"}),
+        ("local[*]", {"PYSPARK_PYTHON": "/their/python"}),
+        ("spark://head:7077", {}),
+    ],
+    ids=["named", "another Python", "a cluster"],
+)
+def test_elsewhere_spark_keeps_its_own_folder(tmp_path: Path, master: str, given: dict[str, str]) -> None:
+    environ = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path), **given}
+    prepare_environment(master, environ)
+    assert environ.get("SPARK_HOME") == given.get("SPARK_HOME")
+
+
+def test_without_a_place_for_links_spark_keeps_its_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "runnel").write_text("a file where a folder should be")
+    assert spark_home({"XDG_CACHE_HOME": str(tmp_path)}) is None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runnel.spark.java import java_home
+from runnel.spark.spark_home import spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +81,10 @@ def prepare_environment(master: str, environ: MutableMapping[str, str]) -> None:
     if is_local(master):
         # A machine whose own name does not resolve (a laptop, a container) would else fail to bind or warn.
         environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Another Python may have no pyspark but that of Spark's own folder.
+        home = spark_home(environ) if environ["PYSPARK_PYTHON"] == sys.executable else None
+        if home is not None:
+            environ.setdefault("SPARK_HOME", str(home))
 
 
 def _with(builder: Any, settings: Mapping[str, str]) -> SparkSession:
