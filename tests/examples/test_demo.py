@@ -17,7 +17,7 @@ import pytest
 from harness.conditions import wait_until
 from harness.process import free_port
 
-DEADLINE_S = 400.0
+DEADLINE_S = 900.0
 PNG = b"\x89PNG\r\n\x1a\n"
 EVENTS = "3000"
 
@@ -63,7 +63,8 @@ def processes_of(tmp_path: Path) -> list[str]:
 
 
 def test_the_demo_without_java_is_right_and_leaves_nothing_running(tmp_path: Path) -> None:
-    done = run(tmp_path, "--once", "--events", EVENTS, "--port", "0", "--folder", "out", "--json")
+    arguments = ("--once", "--parts", "1", "--events", EVENTS, "--port", "0", "--folder", "out", "--json")
+    done = run(tmp_path, *arguments)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     assert document["ok"] is True
@@ -75,7 +76,9 @@ def test_the_demo_without_java_is_right_and_leaves_nothing_running(tmp_path: Pat
     assert any(key.endswith("malformed") for key in document["set_aside"])
     assert (tmp_path / document["plot"]).read_bytes().startswith(PNG)
     assert wait_until(lambda: not processes_of(tmp_path), "the end of all its processes")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "tools"], "it writes into its folder only"
+    # Hypothesis, which only test environments have, leaves its folder wherever it is imported.
+    written = {path.name for path in tmp_path.iterdir()} - {".hypothesis"}
+    assert written == {"out", "tools"}, "it writes into its folder only"
 
 
 @pytest.mark.slow

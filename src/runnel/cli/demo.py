@@ -41,6 +41,9 @@ NEEDS_EXTRA = "this verb needs the pipelines: pip install 'runnel[pipelines]'"
 @click.option(
     "--events", type=click.IntRange(min=500), default=20_000, show_default=True, help="About how many, with --once."
 )
+@click.option(
+    "--parts", type=click.IntRange(1, 18), default=2, show_default=True, help="Runs of the pipeline, with --once."
+)
 @click.option("--rate", type=click.IntRange(min=4), default=100, show_default=True, help="Events a second.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same events.")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("runnel-demo"), show_default=True)
@@ -53,6 +56,7 @@ def demo(
     example: str,
     once: bool,
     events: int,
+    parts: int,
     rate: int,
     seed: int,
     folder: Path,
@@ -87,7 +91,8 @@ def demo(
             place.write_project(address)
             with _spark(screen, place, master) as session:
                 stop.interrupts(session)
-                return _perform(screen, _play(place, address, ledger, session), stop, once=once, as_json=as_json)
+                play = _play(place, address, ledger, session)
+                return _once(screen, play, stop, parts, as_json=as_json) if once else _go_on(screen, play, stop)
 
 
 def _play(place: DemoFolder, address: str, ledger: Ledger, session: PipelineSession) -> Play:
@@ -108,18 +113,11 @@ def _spark(screen: Screen, place: DemoFolder, master: str | None) -> Iterator[Pi
         yield session
 
 
-def _perform(screen: Screen, play: Play, stop: Stop, *, once: bool, as_json: bool) -> int:
-    if once:
-        return _once(screen, play, stop, as_json=as_json)
-    _go_on(screen, play, stop)
-    return 0
-
-
-def _once(screen: Screen, play: Play, stop: Stop, *, as_json: bool) -> int:
-    """In two halves: the second run takes up what the first left."""
+def _once(screen: Screen, play: Play, stop: Stop, parts: int, *, as_json: bool) -> int:
+    """In parts: each run takes up what the one before left."""
     runs: list[RunResult] = []
-    for _ in range(2):
-        sent = play.send(MINUTES_ONCE // 2)
+    for part in range(parts):
+        sent = play.send(MINUTES_ONCE * (part + 1) // parts - MINUTES_ONCE * part // parts)
         screen.step(f"{counted(sent, 'event')} sent", "to shop.orders, shop.payments, shop.clicks")
         runs.append(_run(screen, play, stop, len(runs) + 1))
         if stop.asked:
@@ -134,7 +132,7 @@ def _once(screen: Screen, play: Play, stop: Stop, *, as_json: bool) -> int:
     return EXIT_FAILED if differing else 0
 
 
-def _go_on(screen: Screen, play: Play, stop: Stop) -> None:
+def _go_on(screen: Screen, play: Play, stop: Stop) -> int:
     with play.feed(minute_s=1.0) as feeder:
         screen.step("events flow", "into shop.orders, shop.payments and shop.clicks")
         number = 0
@@ -151,6 +149,7 @@ def _go_on(screen: Screen, play: Play, stop: Stop) -> None:
                 _hints(screen, play)
             stop.wait(PAUSE_S)
     screen.step("stopped", "the next `runnel demo` in this folder takes it up")
+    return 0
 
 
 def _run(screen: Screen, play: Play, stop: Stop, number: int) -> RunResult:
@@ -211,9 +210,11 @@ def _stopping() -> Iterator[Stop]:
 @contextmanager
 def _plain_words() -> Iterator[None]:
     """A missing extra, and what the user can mend: one line, no traceback."""
+    from runnel.spark.java import JavaMissing
+
     try:
         yield
     except ImportError as error:
         raise click.ClickException(f"{NEEDS_EXTRA} ({error})") from error
-    except ValueError as error:
+    except (ValueError, JavaMissing) as error:
         raise click.ClickException(str(error)) from error
