@@ -21,7 +21,7 @@ from runnel.cli.options import BOOTSTRAP_DEFAULT, json_option
 from runnel.cli.output import counted, print_json
 
 if TYPE_CHECKING:
-    from runnel.examples.shop.folder import DemoFolder, Ledger
+    from runnel.examples.shop.folder import DemoFolder
     from runnel.examples.shop.play import Play
     from runnel.spark.pipelines import PipelineSession, RunResult
 
@@ -80,6 +80,7 @@ def demo(
     with _plain_words():
         from runnel.examples.shop.folder import DemoFolder
         from runnel.examples.shop.journeys import RECORDS_PER_SESSION
+        from runnel.examples.shop.play import Play
 
         place = DemoFolder(folder.absolute())
         place.prepare(fresh=fresh)
@@ -91,14 +92,8 @@ def demo(
             place.write_project(address)
             with _spark(screen, place, master) as session:
                 stop.interrupts(session)
-                play = _play(place, address, ledger, session)
+                play = Play(place, address, ledger, session)
                 return _once(screen, play, stop, parts, as_json=as_json) if once else _go_on(screen, play, stop)
-
-
-def _play(place: DemoFolder, address: str, ledger: Ledger, session: PipelineSession) -> Play:
-    from runnel.examples.shop.play import Play
-
-    return Play(place, address, ledger, session)
 
 
 @contextmanager
