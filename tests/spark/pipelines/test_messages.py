@@ -23,7 +23,7 @@ COLUMN = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `valeu` cannot 
         ),
         (
             "Failed to resolve flow: 'a.b.orders'.\n"
-            f"Error: {COLUMN} SQLSTATE: 42703;\n'Project ['valeu]\n+- Relation []",
+            f"Error: {COLUMN} SQLSTATE: 42703; line 2 pos 7;\n'Project ['valeu]\n+- Relation []",
             FlowEvent("a.b.orders", "FAILED", COLUMN),
         ),
     ],

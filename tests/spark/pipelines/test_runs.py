@@ -116,3 +116,33 @@ def test_a_failed_flow_names_the_record(
     assert failure.value == "seven"
     assert "CAST_INVALID_INPUT" in failure.message
     assert "\n\tat " not in failure.message
+
+
+COPIED = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+spark = SparkSession.active()
+for name in ("copied", "copied_too"):
+    @dp.table(name=name)
+    def copy():
+        reader = spark.readStream.format("runnel").option("kafka.bootstrap.servers", "{bootstrap}")
+        return reader.option("subscribe", "{topic}").option("startingOffsets", "earliest").load().select("offset")
+"""
+
+
+def test_a_full_refresh_computes_anew_and_a_refresh_leaves_the_others(
+    open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    produce(bootstrap, topic, [Sent(b"x") for _ in range(10)])
+    session = open_project(write_project({"copied.py": COPIED.format(bootstrap=bootstrap, topic=topic)}))
+    assert session.run().ok
+    produce(bootstrap, topic, [Sent(b"x") for _ in range(5)])
+    result = session.run(full_refresh=["copied"])
+    assert result.ok, result.error
+    assert result.flows["copied"].rows == 15
+    assert sorted(row.offset for row in session.spark.table("copied").collect()) == list(range(15))
+    assert sorted(row.offset for row in session.spark.table("copied_too").collect()) == list(range(10))
+    unknown = session.run(refresh=["nothing"])
+    assert not unknown.ok
+    assert "nothing" in str(unknown.error)
