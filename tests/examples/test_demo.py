@@ -83,7 +83,7 @@ def test_the_demo_without_java_is_right_and_leaves_nothing_running(tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_second_run_takes_it_up_and_sees_what_is_wrong(tmp_path: Path) -> None:
-    arguments = ("--once", "--events", EVENTS, "--port", "0", "--folder", "out")
+    arguments = ("--once", "--parts", "1", "--events", EVENTS, "--port", "0", "--folder", "out")
     first = run(tmp_path, *arguments)
     assert first.returncode == 0, first.stderr
     assert "all as plain Python computes it" in first.stderr
