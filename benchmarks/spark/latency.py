@@ -118,24 +118,32 @@ def percentile(ordered: list[float], share: float) -> float:
 
 
 def run(bench: SparkBench) -> None:
-    for trigger in bench.sizes.latency_triggers:
+    for number, trigger in enumerate(bench.sizes.latency_triggers):
         contenders = [OURS, THEIRS]
-        for turn in range(bench.sizes.turns):
+        for turn in range(0 if number else -1, bench.sizes.turns):  # what is warm stays so
             for connector in list(contenders):
-                bench.tell(f"{TITLE}: trigger {trigger}: {connector}, turn {turn + 1} of {bench.sizes.turns}")
+                which = "warm-up" if turn < 0 else f"turn {turn + 1} of {bench.sizes.turns}"
+                bench.tell(f"{TITLE}: trigger {trigger}: {connector}, {which}")
                 try:
-                    _record(bench, connector, trigger, latencies_s(bench, connector, trigger))
+                    found_s = _checked(bench, latencies_s(bench, connector, trigger))
                 except Exception as problem:  # whatever Spark or a broker may come up with
                     contenders.remove(connector)
                     bench.results.failures.append(f"{TITLE}: trigger {trigger}: {connector}: {first_line(problem)}")
+                    continue
+                if turn >= 0:
+                    _record(bench, connector, trigger, found_s)
         bench.done()
 
 
-def _record(bench: SparkBench, connector: str, trigger: str, found_s: list[float]) -> None:
-    # Not one in a thousand may be missing: a stream that loses records would look fast.
+def _checked(bench: SparkBench, found_s: list[float]) -> list[float]:
+    """Not one in a thousand may be missing: a stream that loses records would look fast."""
     expected = bench.sizes.latency_rate * bench.sizes.latency_s
     if abs(len(found_s) - expected) > expected / 1000 + 1:
         raise WrongResult(f"{len(found_s)} records came out of the stream instead of {expected:.0f}")
+    return found_s
+
+
+def _record(bench: SparkBench, connector: str, trigger: str, found_s: list[float]) -> None:
     for share in PERCENTILES:
         name = f"trigger {trigger}, {bench.sizes.latency_rate} records/s: p{share}"
         bench.results.record(Row(TITLE, name, "ms", True), connector, percentile(found_s, share) * 1e3)
