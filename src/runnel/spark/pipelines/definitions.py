@@ -54,6 +54,8 @@ class Definitions:
     flows: dict[str, FlowDefinition] = field(default_factory=dict)
     sinks: dict[str, Sink] = field(default_factory=dict)
     view_names: set[str] = field(default_factory=set)
+    output_names: set[str] = field(default_factory=set)
+    """Of Python files; what SQL files define, Spark does not tell."""
     problems: list[Problem] = field(default_factory=list)
 
     def flow(self, name: str) -> FlowDefinition | None:
@@ -81,6 +83,7 @@ class NotingRegistry(SparkConnectGraphElementRegistry):
 
     def register_output(self, output: Output) -> None:
         super().register_output(output)
+        self._noted.output_names.add(output.name)
         if isinstance(output, Sink):
             self._noted.sinks[output.name] = output
         elif isinstance(output, TemporaryView):

@@ -27,7 +27,7 @@ from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
 from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED
 from runnel.spark.pipelines.project import Project, load_project
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
-from runnel.spark.pipelines.validation import find_problems
+from runnel.spark.pipelines.validation import check_selection, find_problems
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -132,7 +132,10 @@ class PipelineSession:
         error: PySparkException | None = None
         try:
             with read_definitions(self.project, self.spark) as noted:
-                problems = noted.problems or list(check_sources(noted, Brokers() if self._asks_brokers else None))
+                problems = noted.problems or [
+                    *check_selection(self.project, noted, [*full_refresh, *refresh]),
+                    *check_sources(noted, Brokers() if self._asks_brokers else None),
+                ]
                 if problems:
                     return RunResult(problems=problems, seconds=time.monotonic() - started_s)
                 with self._listening(figures), self._tagged():

@@ -5,6 +5,7 @@ In: a project and a session. Out: problems, each with its file, line and flow as
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -79,11 +80,11 @@ def _flow_problem(project: Project, noted: Definitions, name: str, message: str)
     short = short_name(name)
     if flow is not None:
         return Problem(message, flow.file, flow.line, short)
-    file, line = _in_sql(project, short)
+    file, line = defined_in_sql(project, short)
     return Problem(message, file, line, short)
 
 
-def _in_sql(project: Project, name: str) -> tuple[str | None, int | None]:
+def defined_in_sql(project: Project, name: str) -> tuple[str | None, int | None]:
     """Where a flow of an SQL file is defined; Spark does not tell."""
     defined = re.compile(rf"\bCREATE\b[^;]*?\b(?:VIEW|TABLE|FLOW)\b[^;]*?\b{re.escape(name)}\b", re.IGNORECASE)
     for path in project.definitions():
@@ -105,6 +106,17 @@ def check_formats(project: Project, noted: Definitions, session: SparkSession) -
         except PySparkException as error:
             if condition(str(error)).startswith("DATA_SOURCE_NOT_FOUND"):
                 yield at_sink(project, sink, f"there is no format '{sink.format}' (ours are runnel and runnel-lake)")
+
+
+def check_selection(project: Project, noted: Definitions, tables: Iterable[str]) -> Iterator[Problem]:
+    """A table that is not there is nothing to refresh: Spark would do nothing, and call that done."""
+    for table in tables:
+        name = table.rpartition(".")[2]
+        if not {table, name} & noted.output_names and defined_in_sql(project, name) == (None, None):
+            close = difflib.get_close_matches(name, noted.output_names, n=1)
+            yield Problem(
+                f"there is no table '{table}' to refresh" + (f": did you mean '{close[0]}'?" if close else "")
+            )
 
 
 def static_settings(project: Project, session: SparkSession) -> Iterator[Problem]:
