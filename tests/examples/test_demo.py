@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from harness.conditions import wait_until
-from harness.process import free_port
+from harness.process import BrokerProcess, watched
 
 DEADLINE_S = 900.0
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -91,16 +91,11 @@ def test_a_second_run_takes_it_up_and_sees_what_is_wrong(tmp_path: Path) -> None
     assert second.returncode == 0, second.stderr
     assert "WINDOW" in second.stdout
 
-    port = str(free_port())
-    broker = ["--data-dir", "out/broker", "--listen", f"127.0.0.1:{port}"]
-    serving = subprocess.Popen([sys.executable, "-m", "runnel", "serve", *broker], cwd=tmp_path)
-    try:
+    with watched(BrokerProcess(tmp_path / "between", data_dir=tmp_path / "out" / "broker")) as broker:
         alert = '{"alert":"amount-mismatch","subject":"nobody"}'
-        produce = [sys.executable, "-m", "runnel", "produce", "shop.alerts", "-b", f"127.0.0.1:{port}", "-v", alert]
-        subprocess.run(produce, check=True, timeout=60)
-    finally:
-        serving.terminate()
-        serving.wait()
+        produce = [sys.executable, "-m", "runnel", "produce", "shop.alerts", "-b", broker.address, "-v", alert]
+        subprocess.run(produce, check=True, timeout=DEADLINE_S)
+        broker.terminate()
     third = run(tmp_path, *arguments)
     assert third.returncode == 1
     assert "differs: alerts, amount-mismatch nobody: expected nothing, found 1" in third.stderr
