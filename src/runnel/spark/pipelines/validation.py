@@ -33,8 +33,14 @@ if TYPE_CHECKING:
 
 
 def find_problems(project: Project, session: SparkSession, *, ask_brokers: bool) -> list[Problem]:
+    """By file and line: Spark resolves flows side by side, and tells of them in any order."""
+    problems = _problems(project, session, Brokers() if ask_brokers else None)
+    return sorted(problems, key=lambda problem: (problem.file or "", problem.line or 0))
+
+
+def _problems(project: Project, session: SparkSession, brokers: Brokers | None) -> list[Problem]:
     with read_definitions(project, session) as noted:
-        problems = _all_problems(project, session, noted, Brokers() if ask_brokers else None)
+        problems = _all_problems(project, session, noted, brokers)
     if problems or not noted.sinks:
         return problems
     with read_definitions(project, session, needing_columns(noted.sinks)) as adapted:
