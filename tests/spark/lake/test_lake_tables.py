@@ -138,6 +138,15 @@ def test_upsert_keeps_the_newest_row_of_a_key_and_null_deletes(options: LakeOpti
     assert open_table(options.destination).last_batch("app") == 2
 
 
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"], indirect=True)
+def test_upserted_rows_expire_by_their_date(tmp_path: Path, table_format: str) -> None:
+    place = {"path": str(tmp_path / "orders"), "tableFormat": table_format, "appId": "app"}
+    options = parse_lake_options({**place, "writeMode": "upsert", "partitionBy": "event_date"})
+    commit(options, 0, rows(("a", b"1", 0, MONDAY - datetime.timedelta(30)), ("b", b"1", 1, MONDAY)), how=HOW)
+    assert open_table(options.destination).expire_rows("2026-11-01") == 1
+    assert content(options) == [{"key": "b", "value": b"1", "offset": 1}]
+
+
 def test_of_several_rows_of_a_key_the_largest_order_wins() -> None:
     table = pa.Table.from_batches([rows(("a", b"new", 7, MONDAY), ("b", b"x", 1, MONDAY), ("a", b"old", 3, MONDAY))])
     kept = latest_by_key(table, HOW).select(["key", "value"]).to_pylist()

@@ -122,7 +122,8 @@ def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> L
     for name in partition_by:
         if name not in schema.names and not (name == EVENT_DATE and event_time is not None):
             raise OptionError(f"option 'partitionBy' names '{name}': the rows have {', '.join(schema.names)}")
-    return Layout("", table.folder, partition_by, event_time, table.keeps_partition_columns, options.file_bytes)
+    keeps = table.keeps_partition_columns or options.is_upsert  # an upsert reads the files back
+    return Layout("", table.folder, partition_by, event_time, keeps, options.file_bytes)
 
 
 def table_schema(schema: pa.Schema, layout: Layout) -> pa.Schema:
