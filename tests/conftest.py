@@ -31,17 +31,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers (`pytest -n 2`) a folder stays with one of them, for its tests share brokers, a Kafka or a
+    """With several workers (`make test`) a folder stays with one of them, for its tests share brokers, a Kafka or a
     Spark; the longest come first, so that no worker is left alone with one at the end."""
-    if config.getoption("dist", "no") == "no":
+    if not hasattr(config, "workerinput"):  # what xdist gives its workers
         return
 
     def folder(item: pytest.Item) -> str:
-        return item.path.relative_to(Path(__file__).parent).parts[0]
+        return str(item.path.parent.relative_to(Path(__file__).parent))
 
     for item in items:
         item.add_marker(pytest.mark.xdist_group(folder(item)))
-    items.sort(key=lambda item: folder(item) not in LONGEST_FOLDERS)
+    items.sort(key=lambda item: not folder(item).startswith(LONGEST_FOLDERS))
 
 
 @pytest.fixture(scope="session")

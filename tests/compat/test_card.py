@@ -56,6 +56,7 @@ def runs(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Runs]:
         }
 
 
+@pytest.mark.slow  # a JVM for each command; `make compat` runs them all
 @pytest.mark.java
 @pytest.mark.parametrize("name", tools.SCENARIOS)
 def test_tool(name: str, bootstrap: str, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from harness.process import BrokerProcess
 from spark.faults.driver import Driver
-from spark.faults.driver_program import TOPIC_SINK
 from spark.faults.loop import KILLS, Faults, Kill, StartBroker, check
 
 
@@ -32,11 +31,6 @@ def kill_broker(broker: BrokerProcess, driver: Driver, chance: random.Random) ->
 
 
 KINDS: dict[str, Kill] = {"driver": kill_driver, "worker": kill_worker, "broker": kill_broker}
-
-
-def test_a_driver_killed_once(start_broker: StartBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the kill that every run ends with: two JVMs are what a quick test can afford."""
-    check(Faults("driver", kill_driver, 0, ("delta", TOPIC_SINK)), start_broker, tmp_path, capsys)
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ def run_ended(process: subprocess.Popen[str]) -> tuple[dict[str, Any], list[dict
     raise AssertionError(process.stderr.read() if process.stderr else "no output")
 
 
+@pytest.mark.slow
 def test_a_process_is_watched_and_stopped(running: tuple[Path, subprocess.Popen[str]]) -> None:
     folder, process = running
     ended, flows = run_ended(process)
