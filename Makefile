@@ -46,7 +46,7 @@ serve: $(VENV)/.core ## only the broker: data in ./runnel-data, Kafka on 127.0.0
 
 test: $(VENV)/.dev ## run the tests, in WORKERS=2 processes
 	@$(BIN)/python -m benchmarks.kafka_jars || echo "the tests that need Java will be skipped"
-	@$(BIN)/python -m pytest -m "not slow" -n $(or $(WORKERS),2) --dist loadgroup
+	@$(BIN)/python -m pytest -m "not slow" -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder
 
 test-spark: $(VENV)/.dev ## every test of the Spark source and sink, beside Spark's own connector
 	@$(BIN)/python -m benchmarks.kafka_jars || echo "the tests that need Java will be skipped"

@@ -19,29 +19,12 @@ from harness.process import WATCHED, BrokerProcess, external_bootstrap
 EXTERNAL_BOOTSTRAP = external_bootstrap()
 RUN_MARK = secrets.token_hex(3)
 
-LONGEST_FOLDERS = ("spark", "examples", "clients", "groups")
-
 _topic_numbers = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Warnings are errors, but not those that kafka-python causes while it imports itself.
     config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text|contents) is deprecated:DeprecationWarning")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers (`make test`) a folder stays with one of them, for its tests share brokers, a Kafka or a
-    Spark; the longest come first, so that no worker is left alone with one at the end."""
-    if not hasattr(config, "workerinput"):  # what xdist gives its workers
-        return
-
-    def folder(item: pytest.Item) -> str:
-        return str(item.path.parent.relative_to(Path(__file__).parent))
-
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(folder(item)))
-    items.sort(key=lambda item: not folder(item).startswith(LONGEST_FOLDERS))
 
 
 @pytest.fixture(scope="session")
