@@ -17,6 +17,7 @@ import click
 
 from runnel.cli.demo_broker import serving
 from runnel.cli.demo_screen import FlowLine, Screen, document, shown
+from runnel.cli.extras import plain_words
 from runnel.cli.options import BOOTSTRAP_DEFAULT, json_option
 from runnel.cli.output import counted, print_json
 
@@ -32,7 +33,6 @@ PAUSE_S = 2.0
 # For many small batches on few cores: compiling plans and bytecode well takes longer than running them as they are.
 LIGHT = {"spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": "false"}
 LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-NEEDS_EXTRA = "this verb needs the pipelines: pip install 'runnel[pipelines]'"
 
 
 @click.command()
@@ -77,7 +77,7 @@ def demo(
     """
     if as_json and not once:
         raise click.UsageError("--json is for --once: without it the demo has no end")
-    with _plain_words():
+    with plain_words("pipelines"):
         from runnel.examples.shop.folder import DemoFolder
         from runnel.examples.shop.journeys import RECORDS_PER_SESSION
         from runnel.examples.shop.play import Play
@@ -200,16 +200,3 @@ def _stopping() -> Iterator[Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _plain_words() -> Iterator[None]:
-    """A missing extra, and what the user can mend: one line, no traceback."""
-    from runnel.spark.java import JavaMissing
-
-    try:
-        yield
-    except ImportError as error:
-        raise click.ClickException(f"{NEEDS_EXTRA} ({error})") from error
-    except (ValueError, JavaMissing) as error:
-        raise click.ClickException(str(error)) from error

@@ -6,12 +6,13 @@ In: where the table is. Out: tables of figures; exit code 1 where the proof fail
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from runnel.cli.extras import plain_words
 from runnel.cli.options import bootstrap_options, chosen_bootstrap, json_option
 from runnel.cli.output import counted, human_bytes, print_json, print_table
 from runnel.cli.progress import Progress
@@ -23,11 +24,16 @@ if TYPE_CHECKING:
     from runnel.spark.lake.verify import Proof, Verdict
 
 EXAMPLES_SHOWN = 5
-NEEDS_EXTRA = "this verb needs Spark's side of Runnel: pip install 'runnel[lake]'"
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """PATH and what else it takes to open a table."""
+    """PATH and what else it takes to open a table; what is wrong with that is told in plain words."""
+
+    @functools.wraps(command)
+    def worded(*arguments: Any, **options: Any) -> Any:
+        with plain_words("lake"):
+            return command(*arguments, **options)
+
     decorators = [
         click.argument("path"),
         click.option("--format", "table_format", type=click.Choice(["delta", "iceberg", "parquet"]), default="delta"),
@@ -36,8 +42,8 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--storage", multiple=True, metavar="NAME=VALUE", help="Delta: a storage option."),
     ]
     for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+        worded = decorator(worded)
+    return worded
 
 
 @click.group(cls=Verbs)
@@ -120,17 +126,16 @@ def verify(
     topic: str, offsets: str | None, dead_letters: str | None, compacted: bool, as_json: bool, **place: Any
 ) -> int:
     """Compare a table with its topic, record by record: gaps, duplicates, checksums. Exit code 1 if they differ."""
-    destination = _destination(**place)
-    with _plain_words():
-        from runnel.spark.lake.verify import verify as compare
-        from runnel.spark.positions import OFFSETS_EXAMPLE, parse_offsets
+    from runnel.spark.lake.verify import verify as compare
+    from runnel.spark.positions import OFFSETS_EXAMPLE, parse_offsets
 
-        until = parse_offsets("--offsets", offsets, OFFSETS_EXAMPLE) if offsets else None
-        dead = _dead_letters(destination, dead_letters) if dead_letters else None
-        source = {"kafka.bootstrap.servers": chosen_bootstrap(), "subscribe": topic}
-        counting = Progress("compared", quiet=as_json)
-        verdict = compare(destination, dead, source, until=until, is_compacted=compacted, progress=counting.add)
-        counting.finish("of both sides")
+    destination = _destination(**place)
+    until = parse_offsets("--offsets", offsets, OFFSETS_EXAMPLE) if offsets else None
+    dead = _dead_letters(destination, dead_letters) if dead_letters else None
+    source = {"kafka.bootstrap.servers": chosen_bootstrap(), "subscribe": topic}
+    counting = Progress("compared", quiet=as_json)
+    verdict = compare(destination, dead, source, until=until, is_compacted=compacted, progress=counting.add)
+    counting.finish("of both sides")
     if as_json:
         print_json(_document(verdict))
     else:
@@ -187,11 +192,9 @@ def _row(proof: Proof) -> tuple[object, ...]:
 
 
 def _open(**place: Any) -> LakeTable:
-    destination = _destination(**place)
-    with _plain_words():
-        from runnel.spark.lake.tables import open_table
+    from runnel.spark.lake.tables import existing_table
 
-        return open_table(destination)
+    return existing_table(_destination(**place))
 
 
 def _destination(
@@ -204,18 +207,6 @@ def _destination(
             if not equals:
                 raise click.UsageError(f"'{pair}' is not NAME=VALUE")
             given[prefix + name] = value
-    with _plain_words():
-        from runnel.spark.lake.options import parse_lake_options
+    from runnel.spark.lake.options import parse_lake_options
 
-        return parse_lake_options(given).destination
-
-
-@contextmanager
-def _plain_words() -> Iterator[None]:
-    """A missing extra and options that make no sense are the user's to mend: one line, no traceback."""
-    try:
-        yield
-    except ImportError as error:
-        raise click.ClickException(NEEDS_EXTRA) from error
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+    return parse_lake_options(given).destination

@@ -5,15 +5,14 @@ In: a project's folder. Out: tables, lines or JSON. Spark is imported only by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from runnel.cli.verbs import LazyVerbs
 
-NEEDS_EXTRA = "this verb needs Spark's pipelines: pip install 'runnel[pipelines]'"
+EXTRA = "pipelines"
 VERBS = {
     "init": ("runnel.cli.pipeline_project:init", "Make a project that runs."),
     "validate": ("runnel.cli.pipeline_project:validate", "Say what is wrong before anything runs."),
@@ -47,16 +46,3 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for decorator in reversed(decorators):
         function = decorator(function)
     return function
-
-
-@contextmanager
-def plain_words() -> Iterator[None]:
-    """What the user can mend is told in words: a missing extra, no Java, a project that is none."""
-    try:
-        yield
-    except ImportError as error:
-        raise click.ClickException(f"{NEEDS_EXTRA} ({error})") from error
-    except (ValueError, RuntimeError) as error:
-        if type(error).__module__.startswith("runnel.spark"):  # our own errors are written for users
-            raise click.ClickException(str(error)) from error
-        raise

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runnel.cli.extras import plain_words
 from runnel.cli.options import bootstrap_options, chosen_bootstrap, json_option
 from runnel.cli.output import counted, note, print_json
-from runnel.cli.pipeline import plain_words, project_argument, spark_options
+from runnel.cli.pipeline import EXTRA, project_argument, spark_options
 
 if TYPE_CHECKING:
     from runnel.spark.pipelines import Problem
@@ -47,7 +48,7 @@ def validate(
     as_json: bool,
 ) -> int:
     """Say what is wrong with a project before anything runs. Exit code 1 if something is."""
-    with plain_words():
+    with plain_words(EXTRA):
         from runnel.spark.pipelines import validate as find
 
         problems = find(project, master=master, remote=remote, conf=dict(conf), ask_brokers=not no_brokers)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runnel.cli.extras import plain_words
 from runnel.cli.options import DurationType, json_option
-from runnel.cli.pipeline import plain_words, project_argument, spark_options
+from runnel.cli.pipeline import EXTRA, project_argument, spark_options
 from runnel.cli.pipeline_view import View, choose_view
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def run(
     """
     if full_refresh_all and (full_refresh or refresh):
         raise click.UsageError("--full-refresh-all leaves nothing to choose: omit --full-refresh and --refresh")
-    with plain_words():
+    with plain_words(EXTRA):
         from runnel.spark.pipelines import PipelineSession
         from runnel.spark.pipelines.notes import RunNotes
         from runnel.spark.pipelines.project import load_project

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runnel.cli.extras import plain_words
 from runnel.cli.options import json_option
 from runnel.cli.output import iso_time, note, print_json, print_table
-from runnel.cli.pipeline import plain_words, project_argument
+from runnel.cli.pipeline import EXTRA, project_argument
 from runnel.cli.pipeline_view import COLUMNS, cells
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ NEVER = "never run"
 @json_option
 def status(project: str, as_json: bool) -> None:
     """What is running, or how the last run ended: figures of each flow, lag, and where metrics are."""
-    with plain_words():
+    with plain_words(EXTRA):
         loaded, state = _state(project)
     if as_json:
         print_json(state or {"pipeline": loaded.name, "status": NEVER, "alive": False})
@@ -51,7 +52,7 @@ def status(project: str, as_json: bool) -> None:
 @json_option
 def list_pipelines(folder: str, as_json: bool) -> None:
     """The projects in FOLDER and below, with their state."""
-    with plain_words():
+    with plain_words(EXTRA):
         from runnel.spark.pipelines.spec_file import find_projects
 
         rows = [_row(path) for path in find_projects(Path(folder), DEPTH_MAX)]
@@ -74,7 +75,7 @@ def list_pipelines(folder: str, as_json: bool) -> None:
 @click.option("--timeout", "timeout_s", default=STOP_TIMEOUT_S, show_default=True, help="How long to wait, in seconds.")
 def stop(project: str, timeout_s: float) -> int:
     """End a run: SIGTERM, then wait. A run that is cut short is taken up by the next, where it was."""
-    with plain_words():
+    with plain_words(EXTRA):
         from runnel.spark.pipelines.notes import current_state, is_running
 
         loaded, state = _state(project)

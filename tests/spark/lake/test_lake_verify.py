@@ -12,7 +12,7 @@ from tests.spark.lake.test_lake_tables import commit, parse_lake_options
 
 from runnel.cli.main import cli
 from runnel.client.metadata import TopicPartition
-from runnel.spark.lake.options import Destination
+from runnel.spark.lake.options import TABLE_FORMATS, Destination
 from runnel.spark.lake.verify import Verdict, verify
 from runnel.testing.broker import Broker
 
@@ -122,3 +122,15 @@ def test_the_command_says_so_in_words_json_and_exit_code(topic: tuple[Broker, st
     document = json.loads(bad.stdout)
     assert document["equal"] is False
     assert document["partitions"][0]["missing"][:3] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+@pytest.mark.parametrize(
+    "verb", [("info",), ("compact",), ("expire", "--days", "3"), ("verify", "--topic", "t")], ids=lambda verb: verb[0]
+)
+def test_a_table_that_is_not_there_is_told_and_not_made(tmp_path: Path, table_format: str, verb: tuple[str]) -> None:
+    path = tmp_path / "nothing"
+    done = CliRunner().invoke(cli, ["lake", verb[0], str(path), "--format", table_format, *verb[1:]])
+    assert done.exit_code == 1
+    assert done.output == f"Error: there is no {table_format} table at {path}: look at path and format\n"
+    assert not path.exists()

@@ -35,8 +35,11 @@ class DeltaLakeTable:
     def _open(self) -> DeltaTable:
         return DeltaTable(self._destination.path, storage_options=self._storage)
 
+    def exists(self) -> bool:
+        return bool(DeltaTable.is_deltatable(self._destination.path, self._storage))
+
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-        if not DeltaTable.is_deltatable(self._destination.path, self._storage):
+        if not self.exists():
             DeltaTable.create(
                 self._destination.path,
                 schema=Schema.from_arrow(schema),

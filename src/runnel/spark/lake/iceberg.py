@@ -8,6 +8,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, I
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table, TableProperties, Transaction
 
+from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile, open_root
 from runnel.spark.lake.options import EVENT_DATE, Destination
 from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
@@ -33,7 +36,10 @@ class IcebergLakeTable:
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
-        self._catalog = _catalog(destination)
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return _catalog(self._destination)
 
     @property
     def root(self) -> str:
@@ -41,6 +47,11 @@ class IcebergLakeTable:
 
     def _open(self) -> Table:
         return self._catalog.load_table(self._destination.table)
+
+    def exists(self) -> bool:
+        if not self._destination.catalog and not _default_catalog(self._destination).exists():
+            return False  # to open it would make it
+        return self._catalog.table_exists(self._destination.table)
 
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         try:
@@ -168,10 +179,17 @@ class IcebergLakeTable:
 def _catalog(destination: Destination) -> Catalog:
     properties = dict(destination.catalog)
     if not properties:
-        filesystem, base = open_root(destination.path)
-        filesystem.create_dir(base, recursive=True)
-        properties = {"type": "sql", "uri": f"sqlite:///{base}/catalog.db", "warehouse": f"file://{base}"}
+        file = _default_catalog(destination)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        properties = {"type": "sql", "uri": f"sqlite:///{file}", "warehouse": f"file://{file.parent}"}
     return load_catalog("runnel", **properties)
+
+
+def _default_catalog(destination: Destination) -> Path:
+    path = destination.path.removeprefix("file://")
+    if "://" in path:
+        raise OptionError(f"an Iceberg table at {destination.path} needs a catalog: name one with options catalog.*")
+    return Path(path, "catalog.db")
 
 
 def _stamp(transaction: Transaction, stamp: Stamp | None) -> None:

@@ -45,6 +45,9 @@ class ParquetLakeTable:
     def root(self) -> str:
         return self._destination.path.removeprefix("file://")
 
+    def exists(self) -> bool:
+        return self._saved_schema() is not None
+
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         self._filesystem.create_dir(f"{self._base}/{COMMITS}", recursive=True)
         there = self._saved_schema()

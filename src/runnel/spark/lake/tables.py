@@ -52,6 +52,9 @@ class LakeTable(Protocol):
     @property
     def root(self) -> str: ...
 
+    def exists(self) -> bool:
+        """Asking makes nothing."""
+
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         """Make the table, or add the columns that it lacks; OptionError where a column has another type."""
 
@@ -108,6 +111,15 @@ def open_table(destination: Destination) -> LakeTable:
     from runnel.spark.lake.plain_parquet import ParquetLakeTable
 
     return ParquetLakeTable(destination)
+
+
+def existing_table(destination: Destination) -> LakeTable:
+    table = open_table(destination)
+    if not table.exists():
+        raise OptionError(
+            f"there is no {destination.table_format} table at {destination.path}: look at path and format"
+        )
+    return table
 
 
 def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> Layout:

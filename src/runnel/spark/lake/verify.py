@@ -19,7 +19,7 @@ from runnel.client.metadata import TopicPartition
 from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.options import Destination
-from runnel.spark.lake.tables import open_table
+from runnel.spark.lake.tables import existing_table
 from runnel.spark.planning.offsets import OffsetReader
 from runnel.spark.positions import Offsets
 from runnel.spark.reading.ranges import OffsetRange
@@ -82,7 +82,7 @@ def verify(
     """Compare. `options` are those of the source (bootstrap servers, subscribe). Without `until`, up to what the table
     has; a compacted topic may have dropped records that the table still holds."""
     parsed = parse_source_options(options)
-    names = open_table(destination).schema().names
+    names = existing_table(destination).schema().names
     lacking = [name for name in ("topic", "partition", "offset") if name not in names]
     if lacking:
         raise OptionError(
@@ -122,7 +122,7 @@ NOTHING = Records(np.empty(0, np.int64), np.empty(0, np.uint32))
 def _table_records(destination: Destination, content: bool, progress: Progress) -> _ByPartition:
     columns = ["topic", "partition", "offset", *(["key", "value"] if content else [])]
     gathered: defaultdict[TopicPartition, list[Records]] = defaultdict(list)
-    for batch in open_table(destination).scan(columns):
+    for batch in existing_table(destination).scan(columns):
         for target, part in _by_partition(batch):
             gathered[target].append(_records(part, content))
         progress(batch.num_rows, batch.nbytes)

@@ -1,0 +1,21 @@
+"""For verbs that need an extra of the package: what the user can mend is told in one line, without a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+
+@contextmanager
+def plain_words(extra: str) -> Iterator[None]:
+    """A missing extra, and our own errors, which are written for users: no Java, a project that is none, no table."""
+    try:
+        yield
+    except ImportError as error:
+        raise click.ClickException(f"this verb needs an extra: pip install 'runnel[{extra}]' ({error})") from error
+    except (ValueError, RuntimeError) as error:
+        if type(error).__module__.startswith("runnel."):
+            raise click.ClickException(str(error)) from error
+        raise
