@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StringType, StructField, StructType
 
+from runnel.client.configs import ResourceType
 from runnel.client.errors import ClientError
 from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.errors import OptionError
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 ANSWER_S = 5.0
 """How long a broker may take to answer before it is called unreachable."""
-BROKER_RESOURCE = 4
 TOPIC_SINK, LAKE_SINK = "runnel", "runnel-lake"
 _ANY_ROW = StructType([StructField("value", StringType()), StructField("topic", StringType())])
 
@@ -73,7 +73,7 @@ def _reason(topic: str, code: int, bootstrap: str) -> str:
 
 def _creates_topics(cluster: Cluster) -> bool:
     wanted = {
-        "resource_type": BROKER_RESOURCE,
+        "resource_type": ResourceType.BROKER,
         "resource_name": str(min(cluster.view.brokers, default=0)),
         "configuration_keys": ["auto.create.topics.enable"],
     }
