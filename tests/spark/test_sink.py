@@ -29,7 +29,7 @@ from runnel.spark.sink_options import parse_sink_options
 from runnel.spark.writers import StreamWriter, Written
 from spark.records import read_batch, source
 
-PRODUCE = 0
+PRODUCE, API_VERSIONS = 0, 18
 VALUE = StructType([StructField("value", BinaryType())])
 EVERY_COLUMN = StructType(
     [
@@ -243,6 +243,30 @@ def test_a_broker_that_restarts_under_a_writer(start_broker: Callable[..., Any])
     options = {"kafka.batch.size": "1000", "topic": "t"}
     source(broker.address, options).writer(KEYED, overwrite=False).write(batches())
     assert read_all(broker.address, "t", keep=lambda message: message.key()) == keys
+
+
+def test_tasks_of_one_worker_share_their_connection_until_one_fails(bootstrap: str, topic: str) -> None:
+    def connections_after(batch: pa.RecordBatch) -> int:
+        write(proxy.address, [batch], VALUE, topic=topic)
+        return proxy.requests_by_key[API_VERSIONS]
+
+    with CuttingProxy(bootstrap, lambda *_: False) as proxy:
+        first = connections_after(values_batch([b"1"]))
+        assert connections_after(values_batch([b"2"])) == first
+        with pytest.raises(RowError):
+            write(proxy.address, [values_batch([b"v" * 2_000_000])], VALUE, topic=topic)
+        assert connections_after(values_batch([b"3"])) == 2 * first
+    assert sorted(row["value"] for row in read_batch(bootstrap, subscribe=topic)) == [b"1", b"2", b"3"]
+
+
+def test_a_broker_that_restarts_between_two_tasks(start_broker: Callable[..., Any]) -> None:
+    broker = start_broker()
+    create_topic(broker.address, "t")
+    for value in (b"before", b"after"):
+        write(broker.address, [values_batch([value])], VALUE, topic="t")
+        broker.kill()
+        broker.start()
+    assert read_all(broker.address, "t", keep=lambda message: message.value()) == [b"before", b"after"]
 
 
 def test_no_broker_at_all() -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MASTER_DEFAULT = "local[*]"
 APP_NAME_DEFAULT = "runnel"
 
+FILE_SYSTEM_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
 # What the source and the sink like, wherever Spark runs.
 EVERYWHERE = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -33,6 +35,8 @@ ON_ONE_MACHINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # Spark's default asks for the state of local files by starting processes: 40 of them for each trigger of a stream.
+    "spark.sql.streaming.checkpointFileManagerClass": FILE_SYSTEM_CHECKPOINTS,
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
 }

@@ -1,7 +1,6 @@
 """One Spark task of reading: offset ranges in, Arrow record batches out.
 
-In: a `ReadTask`, made on the driver. Out: RecordBatches of the schema that Spark expects. Connections are kept for the
-next task of this Python worker.
+In: a `ReadTask`, made on the driver. Out: RecordBatches of the schema that Spark expects.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from runnel.client.errors import ClientError
-from runnel.spark.brokers.cluster import Cluster
+from runnel.spark.brokers.kept import kept_cluster
 from runnel.spark.kafka_options import BrokerSettings, FetchSettings
 from runnel.spark.reading.ranges import Missing, OffsetRange, Piece
 from runnel.spark.settling import settle
@@ -50,10 +49,6 @@ def read_plan(options: SourceOptions) -> ReadPlan:
     return ReadPlan(options.brokers, options.fetch, missing, options.poll_timeout_ms / 1000, options.data_dir)
 
 
-_idle_clusters: dict[str, Cluster] = {}
-"""By settings: connections that the last task of this process has left."""
-
-
 def read_task(plan: ReadPlan, ranges: tuple[OffsetRange, ...], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Everything of the ranges, in batches that suit Spark."""
     yield from merged(_decoded(_pieces(plan, ranges), schema))
@@ -75,14 +70,8 @@ def _pieces(plan: ReadPlan, ranges: tuple[OffsetRange, ...]) -> Iterator[Piece]:
         ranges = tuple(row for row in rest if row.size > 0)
     if not ranges:
         return
-    key = repr(plan.brokers)
-    cluster = _idle_clusters.pop(key, None) or Cluster(plan.brokers)
-    try:
+    with kept_cluster(plan.brokers) as cluster:
         yield from Fetcher(cluster, plan.fetch, plan.missing, plan.timeout_s).pieces(ranges)
-    except BaseException:  # also when Spark has seen enough: a reply may be on its way that nobody will read
-        cluster.close()
-        raise
-    _idle_clusters[key] = cluster
 
 
 def _decoded(pieces: Iterable[Piece], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

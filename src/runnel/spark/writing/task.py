@@ -15,6 +15,7 @@ import numpy as np
 from runnel.client.errors import ClientError, refused
 from runnel.client.metadata import TopicPartition
 from runnel.spark.brokers.cluster import Cluster, Patience
+from runnel.spark.brokers.kept import kept_cluster
 from runnel.spark.encode.kernels import choose_partitions
 from runnel.spark.encode.lanes import Batch, Lane
 from runnel.spark.encode.rows import Numbers, Rows, read_rows
@@ -32,7 +33,7 @@ CREATION_PATIENCE_S = 5.0
 
 def write_task(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> dict[TopicPartition, tuple[int, int]]:
     """Write all rows, and wait until they have arrived. Answers how many, and to what offset, by partition."""
-    with Cluster(options.brokers) as cluster:
+    with kept_cluster(options.brokers) as cluster:
         identity = idempotent_identity(cluster) if options.idempotent else Identity()
         task = WriteTask(cluster, options, Sender(cluster, options, identity))
         for batch in batches:
