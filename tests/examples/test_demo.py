@@ -81,6 +81,26 @@ def test_the_demo_without_java_is_right_and_leaves_nothing_running(tmp_path: Pat
     assert written == {"out", "tools"}, "it writes into its folder only"
 
 
+def test_a_demo_that_is_killed_takes_its_broker_and_spark_along(tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        command("--events", EVENTS, "--port", "0", "--folder", "out"),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def runs(program: str) -> bool:
+        assert demo.poll() is None
+        return any(program in line for line in processes_of(tmp_path))
+
+    wait_until(lambda: runs("runnel serve"), "its broker")
+    wait_until(lambda: runs("bin/java"), "its JVM", DEADLINE_S)
+    demo.kill()
+    demo.wait()
+    wait_until(lambda: not processes_of(tmp_path), "the end of all its processes")
+
+
 @pytest.mark.slow
 def test_a_second_run_takes_it_up_and_sees_what_is_wrong(tmp_path: Path) -> None:
     arguments = ("--once", "--parts", "1", "--events", EVENTS, "--port", "0", "--folder", "out")

@@ -5,6 +5,8 @@ In: a data directory and a port. Out: its address; ClickException with the cure 
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import click
 
 READY = "ready kafka="
 STOP_S = 30.0
+PR_SET_PDEATHSIG = 1
 LOG_CHARACTERS = 2000
 
 
@@ -24,12 +27,24 @@ def serving(data_dir: Path, port: int, log: Path) -> Iterator[str]:
     with log.open("w") as errors:
         # In a session of its own: Ctrl-C is for us, and the broker ends after those who talk to it.
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
         )
     try:
         yield _address(process, port, log)
     finally:
         _stop(process)
+
+
+def _end_with_parent() -> None:
+    """Who kills the demo leaves nobody to end its broker: Linux then does, by SIGTERM."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _address(process: subprocess.Popen[str], port: int, log: Path) -> str:
