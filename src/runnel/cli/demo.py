@@ -50,7 +50,7 @@ LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 @click.option("--data-dir", type=click.Path(path_type=Path), help="The broker's.  [default: in the folder]")
 @click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 picks a free one.")
 @click.option("--fresh", is_flag=True, help="Delete what an earlier demo left in the folder; else it is taken up.")
-@click.option("--master", metavar="URL", help="Where Spark runs, e.g. spark://head:7077.  [default: in this process]")
+@click.option("--master", metavar="URL", help="Where Spark runs: spark://head:7077, sc://host.  [default: here]")
 @json_option
 def demo(
     example: str,

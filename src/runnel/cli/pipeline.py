@@ -39,8 +39,12 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
     from runnel.cli.options import KeyValue
 
     decorators = [
-        click.option("--master", metavar="MASTER", help="Spark's master, e.g. spark://head:7077.  [default: local[*]]"),
-        click.option("--remote", metavar="sc://HOST", help="An existing Spark Connect server instead."),
+        click.option(
+            "--master",
+            "--remote",
+            metavar="MASTER",
+            help="Spark's master, e.g. spark://head:7077, or a Connect server, sc://host.  [default: local[*]]",
+        ),
         click.option("--conf", "conf", multiple=True, type=KeyValue(), help="A Spark setting; may be repeated."),
     ]
     for decorator in reversed(decorators):

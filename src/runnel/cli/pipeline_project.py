@@ -42,7 +42,6 @@ def init(name: str) -> None:
 def validate(
     project: str,
     master: str | None,
-    remote: str | None,
     conf: tuple[tuple[str, str], ...],
     no_brokers: bool,
     as_json: bool,
@@ -51,7 +50,7 @@ def validate(
     with plain_words(EXTRA):
         from runnel.spark.pipelines import validate as find
 
-        problems = find(project, master=master, remote=remote, conf=dict(conf), ask_brokers=not no_brokers)
+        problems = find(project, master=master, conf=dict(conf), ask_brokers=not no_brokers)
     if as_json:
         print_json({"valid": not problems, "problems": [asdict(problem) for problem in problems]})
     else:

@@ -40,7 +40,6 @@ def run(
     full_refresh_all: bool,
     refresh: tuple[str, ...],
     master: str | None,
-    remote: str | None,
     conf: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> int:
@@ -62,7 +61,7 @@ def run(
         with (
             RunNotes(loaded) as notes,
             stop.listening(),
-            PipelineSession(loaded, master=master, remote=remote, conf=dict(conf)) as session,
+            PipelineSession(loaded, master=master, conf=dict(conf)) as session,
         ):
             loop = RunLoop(session, notes, choose_view(as_json), stop)
             return loop.run_once(*chosen) if every_ms is None else loop.run_every(every_ms, *chosen)

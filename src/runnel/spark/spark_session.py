@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from runnel.spark.java import java_home
 from runnel.spark.spark_home import spark_home
@@ -45,12 +45,15 @@ ON_ONE_MACHINE = {
 def session(master: str | None = None, app_name: str = APP_NAME_DEFAULT, **conf: object) -> SparkSession:
     """The session for these settings; any Spark setting may be given, as `**{"spark.driver.memory": "2g"}`.
 
-    `master` may also come as `spark.master`, from spark-submit, or from the environment (MASTER, SPARK_REMOTE).
+    `master` is what Spark calls so, or a Spark Connect server: `sc://host`. It may also come as `spark.master` or
+    `spark.remote`, from spark-submit, or from the environment (MASTER, SPARK_REMOTE).
     """
     from pyspark.sql import SparkSession
 
     settings = {name: _text(value) for name, value in conf.items()}
-    if master is not None:
+    if is_remote(master):
+        settings["spark.remote"] = master
+    elif master is not None:
         settings["spark.master"] = master
     remote = settings.get("spark.remote") or os.environ.get("SPARK_REMOTE")
     builder: Any = SparkSession.builder
@@ -73,6 +76,11 @@ def plan_settings(settings: Mapping[str, str], environ: Mapping[str, str]) -> di
 
 def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
+
+
+def is_remote(master: str | None) -> TypeGuard[str]:
+    """Whether it names a Spark Connect server."""
+    return master is not None and master.startswith("sc://")
 
 
 def prepare_environment(master: str, environ: MutableMapping[str, str]) -> None:

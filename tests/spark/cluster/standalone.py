@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 from pathlib import Path
 
 import psutil
-import pyspark
 
 from harness.conditions import wait_until
 from harness.process import free_port
-from runnel.spark.java import java_home
+from spark.cluster.jvm import START_S, kill_all, start_jvm
 
 WORKERS = 2
-START_S = 180
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -42,21 +39,7 @@ class StandaloneCluster:
         return self
 
     def _run(self, name: str, main_class: str, *arguments: str, ready: str) -> None:
-        home = Path(pyspark.__file__).parent
-        log = self._folder / f"{name}.log"
-        environ = {
-            **os.environ,
-            "SPARK_HOME": str(home),
-            "JAVA_HOME": str(java_home()),
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LOCAL_DIRS": str(self._folder / "local"),
-        }
-        with log.open("wb") as out:
-            command = [str(home / "bin" / "spark-class"), main_class, *arguments]
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environ)
-        self._processes.append(process)
-        wait_until(lambda: _says(process, log, ready), f"{name}: {ready}", START_S)
+        self._processes.append(start_jvm(self._folder, name, "spark-class", main_class, *arguments, ready=ready))
 
     def executors(self) -> list[psutil.Process]:
         found: list[psutil.Process] = []
@@ -72,22 +55,7 @@ class StandaloneCluster:
         psutil.wait_procs([victim], timeout=START_S)
 
     def stop(self) -> None:
-        everyone = [psutil.Process(process.pid) for process in self._processes if process.poll() is None]
-        below = [child for one in everyone for child in one.children(recursive=True)]
-        for one in [*everyone, *below]:
-            try:
-                one.kill()
-            except psutil.NoSuchProcess:
-                continue
-        for process in self._processes:
-            process.wait()
-
-
-def _says(process: subprocess.Popen[bytes], log: Path, text: str) -> bool:
-    written = log.read_text(errors="replace")
-    if process.poll() is not None:
-        raise AssertionError(f"it ended with {process.returncode}:\n{written[-4000:]}")
-    return text in written
+        kill_all(self._processes)
 
 
 def _is_executor(process: psutil.Process) -> bool:

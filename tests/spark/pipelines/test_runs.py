@@ -148,3 +148,24 @@ def test_a_full_refresh_computes_anew_and_a_refresh_leaves_the_others(
     assert sorted(row.offset for row in session.spark.table("copied_too").collect()) == list(range(10))
     unknown = session.run(refresh=["copies"])
     assert unknown.error == "there is no table 'copies' to refresh: did you mean 'copied'?"
+
+
+def test_a_table_that_another_project_filled_is_not_added_to(
+    open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    """Spark would take the first batches for repetitions of the other's, and pass over them."""
+    topic = new_topic()
+    produce(bootstrap, topic, [Sent(b"x") for _ in range(10)])
+    text = COPIED.format(bootstrap=bootstrap, topic=topic).replace("copied", "taken")
+    project = write_project({"copied.py": text})
+    assert open_project(project).run().ok
+    (project / "storage" / "_checkpoints").rename(project / "gone")
+    session = open_project(project)
+    refused = session.run()
+    for table in ("taken", "taken_too"):
+        assert f"table {table} holds rows, and this project has no checkpoint for it" in str(refused.error)
+    assert [problem.line for problem in session.validate()] == [6, 6]
+    emptied = session.run(full_refresh=["taken", "spark_catalog.default.taken_too"])
+    assert emptied.ok, emptied.error
+    assert sorted(row.offset for row in session.spark.table("taken").collect()) == list(range(10))
+    assert session.run().ok

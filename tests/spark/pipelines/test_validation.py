@@ -174,3 +174,32 @@ def test_settings_that_come_too_late_are_told(open_project: Open, write_project:
         "spark-pipeline.yml: configuration: spark.sql.warehouse.dir can be set only when Spark starts: remove it here "
         "and give it as --conf spark.sql.warehouse.dir=/elsewhere"
     )
+
+
+# Tables of files --------------------------------------------------------------------------------------------------
+
+TWO_FLOWS = """
+dp.create_streaming_table("{table}"{kind})
+for name in ("one", "two"):
+    @dp.append_flow(target="{table}", name="{table}_" + name)
+    def flow():
+        return spark.readStream.format("rate").load()
+"""
+TWO_FLOWS_IN_SQL = """\
+CREATE STREAMING TABLE v_sql_both AS SELECT * FROM STREAM v_sql_from; -- CREATE FLOW no AS INSERT INTO v_sql_from
+CREATE STREAMING TABLE v_sql_from AS SELECT 1;
+
+CREATE FLOW v_more
+AS INSERT INTO v_sql_both BY NAME SELECT * FROM STREAM v_sql_from;
+"""
+
+
+def test_two_flows_into_one_table_of_files_are_refused(open_project: Open, write_project: Write) -> None:
+    text = HEAD + TWO_FLOWS.format(table="v_both", kind="") + TWO_FLOWS.format(table="v_other", kind=", format='noop'")
+    session = open_project(write_project({"two.py": text, "two.sql": TWO_FLOWS_IN_SQL}))
+    problems = [text for text in found(session) if "written by flow" in text]
+    one_of(problems, r"^transformations/two.py:\d+: flow v_both_two: table v_both is written by flow v_both_one too: ")
+    one_of(problems, r"^transformations/two.sql:4: flow v_more: table v_sql_both is written by flow v_sql_both too: ")
+    assert len(problems) == 2, problems
+    refused = session.run()
+    assert "records of one of them would be lost" in str(refused.error)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark.sql.connect.proto as protocol
 from pyspark.errors import PySparkException
 from pyspark.pipelines.cli import LibrariesGlob, register_definitions
-from pyspark.pipelines.output import Output, Sink, TemporaryView
+from pyspark.pipelines.output import Output, Sink, StreamingTable, TemporaryView
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
 from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
 
@@ -54,6 +54,8 @@ class Definitions:
     flows: dict[str, FlowDefinition] = field(default_factory=dict)
     sinks: dict[str, Sink] = field(default_factory=dict)
     view_names: set[str] = field(default_factory=set)
+    table_formats: dict[str, str | None] = field(default_factory=dict)
+    """Of the streaming tables; None is Spark's default."""
     output_names: set[str] = field(default_factory=set)
     """Of Python files; what SQL files define, Spark does not tell."""
     problems: list[Problem] = field(default_factory=list)
@@ -88,6 +90,8 @@ class NotingRegistry(SparkConnectGraphElementRegistry):
             self._noted.sinks[output.name] = output
         elif isinstance(output, TemporaryView):
             self._noted.view_names.add(output.name)
+        elif isinstance(output, StreamingTable):
+            self._noted.table_formats[output.name] = output.format
 
     def register_flow(self, flow: Flow) -> None:
         def query() -> DataFrame:

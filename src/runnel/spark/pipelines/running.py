@@ -21,13 +21,15 @@ from runnel.spark.pipelines.checks import Brokers, check_sources
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.engine import Engine, start_engine
 from runnel.spark.pipelines.failures import FlowFailure, explain
-from runnel.spark.pipelines.figures import Figures
+from runnel.spark.pipelines.figures import Figures, short_name
+from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
 from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED
 from runnel.spark.pipelines.project import Project, load_project
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
 from runnel.spark.pipelines.validation import check_selection, find_problems
+from runnel.spark.spark_session import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -78,17 +80,16 @@ class PipelineSession:
         project: str | Path | Project,
         *,
         master: str | None = None,
-        remote: str | None = None,
         conf: Mapping[str, str] | None = None,
         engine: Engine | None = None,
     ) -> None:
         self.project = project if isinstance(project, Project) else load_project(project)
         self._stopping = threading.Event()
-        self._asks_brokers = remote is None  # else they may be reachable from there only
+        self._asks_brokers = not is_remote(master)  # else they may be reachable from there only
         settings = {**self.project.settings(), **(conf or {})}
         self._own_engine = engine is None
         if engine is None:
-            engine = Engine(remote) if remote else self._start_engine(master, settings)
+            engine = Engine(master) if is_remote(master) else self._start_engine(master, settings)
         self._engine = engine
         try:
             self.spark: SparkSession = engine.session({**self.project.spec.configuration, **(conf or {})})
@@ -128,6 +129,7 @@ class PipelineSession:
     ) -> RunResult:
         """Process all that is there. `on_progress` is called from another thread, one call at a time."""
         started_s = time.monotonic()
+        emptied = None if full_refresh_all else [short_name(table) for table in full_refresh]
         figures = Figures(on_progress or (lambda _: None))
         error: PySparkException | None = None
         try:
@@ -135,6 +137,7 @@ class PipelineSession:
                 problems = noted.problems or [
                     *check_selection(self.project, noted, [*full_refresh, *refresh]),
                     *check_sources(noted, Brokers() if self._asks_brokers else None),
+                    *check_tables(self.project, noted, self.spark, emptied),
                 ]
                 if problems:
                     return RunResult(problems=problems, seconds=time.monotonic() - started_s)
@@ -204,7 +207,6 @@ def run(
     project: str | Path,
     *,
     master: str | None = None,
-    remote: str | None = None,
     conf: Mapping[str, str] | None = None,
     full_refresh: Sequence[str] = (),
     full_refresh_all: bool = False,
@@ -212,7 +214,7 @@ def run(
     on_progress: Callable[[FlowProgress], None] | None = None,
 ) -> RunResult:
     """Run a project once, on a Spark of its own."""
-    with PipelineSession(project, master=master, remote=remote, conf=conf) as session:
+    with PipelineSession(project, master=master, conf=conf) as session:
         return session.run(
             full_refresh=full_refresh,
             full_refresh_all=full_refresh_all,
@@ -225,7 +227,6 @@ def validate(
     project: str | Path,
     *,
     master: str | None = None,
-    remote: str | None = None,
     conf: Mapping[str, str] | None = None,
     ask_brokers: bool = True,
 ) -> list[Problem]:
@@ -234,5 +235,5 @@ def validate(
         loaded = load_project(project)
     except ProjectError as error:
         return error.problems
-    with PipelineSession(loaded, master=master, remote=remote, conf=conf) as session:
+    with PipelineSession(loaded, master=master, conf=conf) as session:
         return session.validate(ask_brokers=ask_brokers)

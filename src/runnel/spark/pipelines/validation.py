@@ -24,6 +24,7 @@ from runnel.spark.pipelines.checks import (
 )
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.figures import short_name
+from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.messages import condition, flow_event, plain_message
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.spec_file import Problem
@@ -53,6 +54,7 @@ def _all_problems(
     problems = [*noted.problems, *static_settings(project, session)]
     problems += _of_others(problems, check_sources(noted, brokers))
     problems += [*check_sinks(project, noted, brokers), *check_formats(project, noted, session)]
+    problems += check_tables(project, noted, session)
     if not noted.problems:  # else whatever needs what is not there would only be a consequence
         problems += _of_others(problems, dry_run(project, session, noted))
     return problems
