@@ -9,7 +9,7 @@ from benchmarks.spark.bench import PARTITIONS, SparkBench
 from benchmarks.spark.filling import topic_of
 from benchmarks.spark.scan import scan_case
 from benchmarks.spark.sizes import Sizes
-from benchmarks.spark.turns import take_turns
+from benchmarks.spark.turns import COLD_WARM_UPS, take_turns
 
 TITLE = "Growth of a batch scan"
 RECORD_BYTES_ON_DISK = 125
@@ -28,7 +28,7 @@ def run(bench: SparkBench) -> None:
     for number, (records, turns) in enumerate(bench.sizes.growth):
         ends = {topic: {str(partition): records // PARTITIONS for partition in range(PARTITIONS)}}
         case = scan_case(bench, f"{records:,} records", topic, records, {"endingOffsets": json.dumps(ends)})
-        take_turns(bench, TITLE, case, turns, warm_up=number == 0)
+        take_turns(bench, TITLE, case, turns, warm_ups=COLD_WARM_UPS if number == 0 else 0)
     bench.topics.delete(bench.filled.pop(topic))
 
 

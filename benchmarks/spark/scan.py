@@ -7,7 +7,7 @@ from functools import partial
 from benchmarks.spark.bench import OURS, THEIRS, SparkBench, Turn, WrongResult, to_noop
 from benchmarks.spark.filling import topic_of
 from benchmarks.spark.sizes import Sizes
-from benchmarks.spark.turns import Case, take_turns
+from benchmarks.spark.turns import COLD_WARM_UPS, Case, take_turns
 
 TITLE = "Batch scan"
 DIRECT = ", direct reads"
@@ -50,7 +50,8 @@ def run(bench: SparkBench) -> None:
     records, long_records = bench.sizes.records, bench.sizes.records_1kib
     for codec in ("none", "lz4", "zstd"):
         topic = topic_of(bench, records, codec=codec)
-        take_turns(bench, TITLE, scan_case(bench, f"100 B, {codec}, all columns", topic, records), bench.sizes.turns)
+        case = scan_case(bench, f"100 B, {codec}, all columns", topic, records)
+        take_turns(bench, TITLE, case, bench.sizes.turns, warm_ups=COLD_WARM_UPS if codec == "none" else 1)
     plain = topic_of(bench, records)
     values, counting = partial(scan_values, bench), partial(count, bench)
     # Theirs asks for the first and the last offset before each 500 records, unless it is told to take more at a time.

@@ -10,6 +10,8 @@ from benchmarks.spark.bench import OURS, THEIRS, SparkBench, Turn
 
 Work = Callable[[], Turn]
 MESSAGE_CHARACTERS_MAX = 300
+COLD_WARM_UPS = 4
+"""Before the first line of a run: a JVM goes on compiling for a while, and both connectors gain by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,10 @@ class Case:
     """By what is added to the name: ours may have more than one way to do it."""
 
 
-def take_turns(bench: SparkBench, title: str, case: Case, turns: int, *, warm_up: bool = True) -> None:
+def take_turns(bench: SparkBench, title: str, case: Case, turns: int, *, warm_ups: int = 1) -> None:
     """Who fails is noted and takes part no more; the others go on."""
     contenders: dict[str | None, Work] = {**dict(case.ours.items()), None: case.theirs}
-    for number in range(-1 if warm_up else 0, turns):
+    for number in range(-warm_ups, turns):
         for way, work in list(contenders.items()):
             who = "Spark's connector" if way is None else f"runnel{way}"
             bench.tell(f"{title}: {case.name}: {who}, {'warm-up' if number < 0 else f'turn {number + 1} of {turns}'}")
