@@ -136,6 +136,18 @@ def test_a_missing_topic_is_created_on_demand(bootstrap: str, new_name: Callable
     assert [row["value"] for row in read_batch(bootstrap, subscribe=name)] == [b"v"]
 
 
+def test_a_topic_that_turns_up_while_another_is_written(bootstrap: str, new_topic: Callable[..., str]) -> None:
+    topics = new_topic(partitions=1), new_topic(partitions=1)
+    counts = [(0, 3000), (1, 10), (0, 5)]
+    batches = [
+        pa.RecordBatch.from_pylist([{"topic": topics[number], "value": b"v" * 1000}] * count)
+        for number, count in counts
+    ]
+    schema = StructType([StructField("topic", StringType()), StructField("value", BinaryType())])
+    written = write(bootstrap, batches, schema)
+    assert written.arrived == {TopicPartition(topics[0], 0): (3005, 3005), TopicPartition(topics[1], 0): (10, 10)}
+
+
 def test_nothing_to_write(bootstrap: str, topic: str) -> None:
     assert write(bootstrap, [], VALUE, topic=topic).arrived == {}
     assert write(bootstrap, [values_batch([])], VALUE, topic=topic).arrived == {}

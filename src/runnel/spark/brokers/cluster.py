@@ -62,6 +62,12 @@ class Cluster:
             connection.close()
         self._connections.clear()
 
+    def drop_dead(self) -> None:
+        """Close what brokers have closed; to be asked while no reply is due."""
+        for connection in self._connections.values():
+            if connection.is_open and connection.has_reply():
+                connection.close()
+
     def connect(self, node_id: int | None = None) -> Connection:
         """To one broker, by its advertised address; or, without a node id, to any broker that answers."""
         if node_id is None:

@@ -73,6 +73,8 @@ class Connection:
 
     def call(self, api_key: ApiKey, body: Mapping[str, Any], *, wait_s: float = 0.0) -> Struct:
         """One request and its reply. `wait_s` is how long the broker was asked to hold it."""
+        if self._sent:
+            raise RuntimeError(f"{self._sent[0][0].name} is still to be answered by {self.address}")
         version = self.version(api_key)
         self.send(api_key, version, encode_request(api_key, version, body))
         reply = self.receive(wait_s=wait_s)

@@ -20,9 +20,11 @@ _idle: dict[str, Cluster] = {}
 def kept_cluster(settings: BrokerSettings) -> Iterator[Cluster]:
     key = repr(settings)
     cluster = _idle.pop(key, None) or Cluster(settings)
+    cluster.drop_dead()
     try:
         yield cluster
     except BaseException:  # also when Spark has seen enough of a generator
         cluster.close()
         raise
-    _idle[key] = cluster
+    if _idle.setdefault(key, cluster) is not cluster:
+        cluster.close()

@@ -110,6 +110,7 @@ class WriteTask:
         """How many partitions the topic has; a broker that creates topics on demand is asked to."""
         if topic in self._partition_counts:
             return self._partition_counts[topic]
+        self._sender.flush()  # its replies come first on the connection that is now asked something else
         patience, creation = Patience(self._options.delivery_timeout_s), Patience(CREATION_PATIENCE_S)
         while True:
             view = self._cluster.refresh([topic], create=True).topics[topic]
