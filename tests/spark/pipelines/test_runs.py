@@ -163,9 +163,12 @@ def test_a_table_that_another_project_filled_is_not_added_to(
     session = open_project(project)
     refused = session.run()
     for table in ("taken", "taken_too"):
-        assert f"table {table} holds rows, and this project has no checkpoint for it" in str(refused.error)
+        assert f"table {table} holds rows, and flow {table} has no checkpoint" in str(refused.error)
     assert [problem.line for problem in session.validate()] == [6, 6]
     emptied = session.run(full_refresh=["taken", "spark_catalog.default.taken_too"])
     assert emptied.ok, emptied.error
     assert sorted(row.offset for row in session.spark.table("taken").collect()) == list(range(10))
     assert session.run().ok
+    renamed = "dp.create_streaming_table(name)\n    @dp.append_flow(target=name, name=name + '_flow')"
+    (project / "transformations" / "copied.py").write_text(text.replace("@dp.table(name=name)", renamed))
+    assert "table taken holds rows, and flow taken_flow has no checkpoint" in str(session.run().error)

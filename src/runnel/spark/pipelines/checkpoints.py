@@ -59,11 +59,6 @@ def newest_checkpoint(storage: Path, flow: str) -> Path | None:
     return max(numbered, key=lambda path: int(path.name), default=None)
 
 
-def has_checkpoint(storage: Path, table: str) -> bool:
-    """Whether any flow has ever begun to write to the table, `name` or `database.name`."""
-    return any((storage / CHECKPOINTS_FOLDER).rglob(f"{table.replace('.', '/')}/*/[0-9]*"))
-
-
 def _batches(folder: Path) -> Iterator[int]:
     if folder.is_dir():
         yield from (int(path.name) for path in folder.iterdir() if path.name.isdecimal())

@@ -1,9 +1,9 @@
-"""Streaming tables that are folders of files, and two ways to lose records in them, found before a run.
+"""Streaming tables that are folders of files, and how records would be lost in them, found before a run.
 
 In: what a project defines, and a session. Out: problems. Spark notes in the table's folder the numbers of the batches
 that it has written there, and passes over a batch whose number it finds: it takes it for a repetition. Every flow
-counts from 0, so a second flow into the same table, or a table that another pipeline has filled, would silently lose
-batches.
+counts from 0. So batches are lost without a word where a second flow writes to a table, or a flow that has no
+checkpoint writes to a table that has rows: another pipeline's, one whose flow was renamed or its checkpoint deleted.
 """
 
 from __future__ import annotations
@@ -13,31 +13,36 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 
-from runnel.spark.pipelines.checkpoints import has_checkpoint
+from runnel.spark.pipelines.checkpoints import CHECKPOINTS_FOLDER
 from runnel.spark.pipelines.definitions import Definitions
-from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.spec_file import Problem
+from runnel.spark.pipelines.sql_files import streaming_definitions
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
-_NAME = r"(?P<name>[\w.`]+)"
-_COMMENT = re.compile(r"--[^\n]*")
-_SQL_TABLE = re.compile(
-    rf"\bCREATE\s+(?:OR\s+REFRESH\s+)?STREAMING\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}(?P<rest>[^;]*)",
-    re.IGNORECASE,
-)
-_SQL_FORMAT = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
-_SQL_QUERY = re.compile(r"\bAS\s+(?:SELECT|WITH|FROM|TABLE|VALUES|\()", re.IGNORECASE)
-_SQL_FLOW = re.compile(
-    rf"\bCREATE\s+FLOW\s+{_NAME}\s+AS\s+INSERT\s+INTO\s+(?:ONCE\s+)?(?P<target>[\w.`]+)", re.IGNORECASE
-)
+CATALOG, DATABASE = "spark_catalog", "default"
+"""Spark's own. In another catalog, tables are what that makes of them."""
+_PARTS = re.compile(r"`([^`]+)`|(\w+)")
+
+
+class TableName(NamedTuple):
+    """In small letters, as Spark compares them."""
+
+    catalog: str
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        parts = [f"`{part}`" if re.search(r"\W", part) else part for part in self]
+        return ".".join(parts[2:] if self[:2] == (CATALOG, DATABASE) else parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,12 @@ def check_tables(
     project: Project, noted: Definitions, session: SparkSession, emptied: Collection[str] | None = ()
 ) -> Iterator[Problem]:
     """`emptied`: the tables that this run empties before it writes to them; None means all."""
-    formats, flows = _defined(project, noted)
-    default = session.conf.get("spark.sql.sources.default") or ""
-    for table, writers in flows.items():
-        if table not in formats or (formats[table] or default).lower() not in FILE_FORMATS:
-            continue
-        first, *others = writers
+    flows = _flows_by_table(project, noted, session)
+    kept = {} if emptied is None else dict(flows)
+    for name in emptied or ():
+        kept.pop(resolve(project, name), None)
+    begun = _checkpoints(project, session) if kept else set()
+    for table, (first, *others) in flows.items():
         for other in others:
             yield Problem(
                 f"table {table} is written by flow {first.name} too: in a table of files Spark keeps one batch of each "
@@ -65,52 +70,62 @@ def check_tables(
                 other.line,
                 other.name,
             )
-        if emptied is not None and table not in emptied and _is_someone_elses(project, session, table):
+        flow = resolve(project, first.name).table
+        if not others and table in kept and (*table, flow) not in begun and _has_rows(session, table):
             yield Problem(
-                f"table {table} holds rows, and this project has no checkpoint for it: another pipeline filled it, or "
-                "the checkpoints were deleted. Spark would pass over the first batches: choose another name, set "
-                f"`database` in {project.spec_path.name}, or empty the table with --full-refresh {table}",
+                f"table {table} holds rows, and flow {first.name} has no checkpoint: another pipeline filled it, "
+                "or the flow was renamed, or its checkpoint deleted. Spark would pass over its first batches: choose "
+                f"another name, set `database` in {project.spec_path.name}, or empty it with --full-refresh {table}",
                 first.file,
                 first.line,
                 first.name,
             )
 
 
-def _defined(project: Project, noted: Definitions) -> tuple[dict[str, str | None], dict[str, list[_Flow]]]:
-    """The formats of streaming tables, and the flows into each output, by short names."""
-    formats = {short_name(name): kind for name, kind in noted.table_formats.items()}
-    flows: defaultdict[str, list[_Flow]] = defaultdict(list)
+def _flows_by_table(project: Project, noted: Definitions, session: SparkSession) -> dict[TableName, list[_Flow]]:
+    """Of tables of files only."""
+    sql_tables, sql_flows = streaming_definitions(project)
+    formats = {resolve(project, name): kind for name, kind in noted.table_formats.items()}
+    formats.update((resolve(project, table.name), table.table_format) for table in sql_tables)
+    flows: defaultdict[TableName, list[_Flow]] = defaultdict(list)
     for flow in noted.flows.values():
-        flows[short_name(flow.target)].append(_Flow(flow.name, flow.file, flow.line))
-    for path in project.definitions():
-        if path.suffix != ".sql":
-            continue
-        text, file = _COMMENT.sub("", path.read_text(encoding="utf-8")), project.relative(path)
-        for found in _SQL_TABLE.finditer(text):
-            table = _short(found["name"])
-            kind = _SQL_FORMAT.search(found["rest"])
-            formats[table] = kind.group(1) if kind else None
-            if _SQL_QUERY.search(found["rest"]):
-                flows[table].append(_Flow(table, file, _line(text, found)))
-        for found in _SQL_FLOW.finditer(text):
-            flows[_short(found["target"])].append(_Flow(_short(found["name"]), file, _line(text, found)))
-    return formats, flows
+        flows[resolve(project, flow.target)].append(_Flow(flow.name, flow.file, flow.line))
+    for sql_flow in sql_flows:
+        flows[resolve(project, sql_flow.target)].append(_Flow(sql_flow.name, sql_flow.file, sql_flow.line))
+    default = _default_format(session)
+    return {
+        table: flows[table]
+        for table, kind in formats.items()
+        if flows[table] and table.catalog == CATALOG and (kind or default).lower() in FILE_FORMATS
+    }
 
 
-def _short(name: str) -> str:
-    return short_name(name.replace("`", ""))
+def _default_format(session: SparkSession) -> str:
+    """Empty where the session's catalog has been replaced, and makes its own tables."""
+    if session.conf.get(f"spark.sql.catalog.{CATALOG}", "builtin") != "builtin":
+        return ""
+    return session.conf.get("spark.sql.sources.default") or ""
 
 
-def _line(text: str, found: re.Match[str]) -> int:
-    return text.count("\n", 0, found.start()) + 1
+def resolve(project: Project, name: str) -> TableName:
+    """As Spark does, with the project's catalog and database where a name has none."""
+    parts = [quoted or plain for quoted, plain in _PARTS.findall(name)]
+    place = [project.spec.catalog or CATALOG, project.spec.database or DATABASE]
+    catalog, database, table = (part.lower() for part in [*place[: 3 - len(parts)], *parts][:3])
+    return TableName(catalog, database, table)
 
 
-def _is_someone_elses(project: Project, session: SparkSession, table: str) -> bool:
-    """False also where nobody can tell: the checkpoints are on another machine, or the table cannot be read."""
-    if project.local_storage is None or has_checkpoint(project.local_storage, table):
-        return False
-    place = () if "." in table else (project.spec.catalog, project.spec.database)
-    name = ".".join(part for part in (*place, table) if part)
-    with suppress(PySparkException):
+def _checkpoints(project: Project, session: SparkSession) -> set[tuple[str, ...]]:
+    """(catalog, database, table, flow) of all that have begun. Spark looks: the storage may be on its machine only."""
+    storage = re.sub(r"([\[\]{}*?\\])", r"\\\1", project.storage.rstrip("/"))
+    found: list[str] = []
+    with suppress(PySparkException):  # there are none, which Spark has an error for
+        found = session.read.text(f"{storage}/{CHECKPOINTS_FOLDER}/*/*/*/*/*/metadata").inputFiles()
+    return {tuple(part.lower() for part in unquote(path).split("/")[-6:-2]) for path in found}
+
+
+def _has_rows(session: SparkSession, table: TableName) -> bool:
+    name = ".".join(f"`{part}`" for part in table)
+    with suppress(PySparkException):  # what cannot be read is Spark's to complain about
         return session.catalog.tableExists(name) and not session.table(name).isEmpty()
     return False

@@ -21,7 +21,7 @@ from runnel.spark.pipelines.checks import Brokers, check_sources
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.engine import Engine, start_engine
 from runnel.spark.pipelines.failures import FlowFailure, explain
-from runnel.spark.pipelines.figures import Figures, short_name
+from runnel.spark.pipelines.figures import Figures
 from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
@@ -117,7 +117,7 @@ class PipelineSession:
 
     def validate(self, *, ask_brokers: bool = True) -> list[Problem]:
         """What is wrong, found without running anything."""
-        return find_problems(self.project, self.spark, ask_brokers=ask_brokers)
+        return find_problems(self.project, self.spark, ask_brokers=ask_brokers and self._asks_brokers)
 
     def run(
         self,
@@ -129,7 +129,6 @@ class PipelineSession:
     ) -> RunResult:
         """Process all that is there. `on_progress` is called from another thread, one call at a time."""
         started_s = time.monotonic()
-        emptied = None if full_refresh_all else [short_name(table) for table in full_refresh]
         figures = Figures(on_progress or (lambda _: None))
         error: PySparkException | None = None
         try:
@@ -137,7 +136,7 @@ class PipelineSession:
                 problems = noted.problems or [
                     *check_selection(self.project, noted, [*full_refresh, *refresh]),
                     *check_sources(noted, Brokers() if self._asks_brokers else None),
-                    *check_tables(self.project, noted, self.spark, emptied),
+                    *check_tables(self.project, noted, self.spark, None if full_refresh_all else full_refresh),
                 ]
                 if problems:
                     return RunResult(problems=problems, seconds=time.monotonic() - started_s)

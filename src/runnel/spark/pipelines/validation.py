@@ -6,7 +6,6 @@ In: a project and a session. Out: problems, each with its file, line and flow as
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.messages import condition, flow_event, plain_message
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.spec_file import Problem
+from runnel.spark.pipelines.sql_files import find_definition
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -54,8 +54,8 @@ def _all_problems(
     problems = [*noted.problems, *static_settings(project, session)]
     problems += _of_others(problems, check_sources(noted, brokers))
     problems += [*check_sinks(project, noted, brokers), *check_formats(project, noted, session)]
-    problems += check_tables(project, noted, session)
     if not noted.problems:  # else whatever needs what is not there would only be a consequence
+        problems += check_tables(project, noted, session)
         problems += _of_others(problems, dry_run(project, session, noted))
     return problems
 
@@ -88,20 +88,8 @@ def _flow_problem(project: Project, noted: Definitions, name: str, message: str)
     short = short_name(name)
     if flow is not None:
         return Problem(message, flow.file, flow.line, short)
-    file, line = defined_in_sql(project, short)
+    file, line = find_definition(project, short)
     return Problem(message, file, line, short)
-
-
-def defined_in_sql(project: Project, name: str) -> tuple[str | None, int | None]:
-    """Where a flow of an SQL file is defined; Spark does not tell."""
-    defined = re.compile(rf"\bCREATE\b[^;]*?\b(?:VIEW|TABLE|FLOW)\b[^;]*?\b{re.escape(name)}\b", re.IGNORECASE)
-    for path in project.definitions():
-        if path.suffix == ".sql":
-            text = path.read_text(encoding="utf-8")
-            found = defined.search(text)
-            if found is not None:
-                return project.relative(path), text.count("\n", 0, found.start()) + 1
-    return None, None
 
 
 def check_formats(project: Project, noted: Definitions, session: SparkSession) -> Iterator[Problem]:
@@ -120,7 +108,7 @@ def check_selection(project: Project, noted: Definitions, tables: Iterable[str])
     """A table that is not there is nothing to refresh: Spark would do nothing, and call that done."""
     for table in tables:
         name = table.rpartition(".")[2]
-        if not {table, name} & noted.output_names and defined_in_sql(project, name) == (None, None):
+        if not {table, name} & noted.output_names and find_definition(project, name) == (None, None):
             close = difflib.get_close_matches(name, noted.output_names, n=1)
             yield Problem(
                 f"there is no table '{table}' to refresh" + (f": did you mean '{close[0]}'?" if close else "")

@@ -1,0 +1,82 @@
+"""What SQL files define, as far as Spark does not tell: it takes them whole, and answers nothing.
+
+In: a project. Out: streaming tables and flows, with their places. Comments and texts are blanked before anything is
+looked for; names come as they are written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from runnel.spark.pipelines.project import Project
+
+_PART = r"(?:`[^`]+`|\w+)"
+_NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_UNREAD = re.compile(r"/\*.*?\*/|--[^\n]*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_TABLE = re.compile(
+    r"\bCREATE\s+(?:OR\s+REFRESH\s+)?STREAMING\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    rf"(?P<name>{_NAME})(?P<rest>[^;]*)",
+    re.IGNORECASE,
+)
+_QUERY = re.compile(r"\bAS\s+\(?\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
+_FORMAT = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
+_FLOW = re.compile(
+    rf"\bCREATE\s+FLOW\s+(?P<name>{_NAME})\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO\s+(?:TABLE\s+)?(?P<target>{_NAME})",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlTable:
+    name: str
+    table_format: str | None
+    """None: Spark's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFlow:
+    name: str
+    target: str
+    file: str
+    line: int
+
+
+def streaming_definitions(project: Project) -> tuple[list[SqlTable], list[SqlFlow]]:
+    tables: list[SqlTable] = []
+    flows: list[SqlFlow] = []
+    for file, text in _texts(project):
+        for found in _TABLE.finditer(text):
+            query = _QUERY.search(found["rest"])
+            kind = _FORMAT.search(found["rest"], 0, query.start() if query else len(found["rest"]))
+            tables.append(SqlTable(found["name"], kind.group(1) if kind else None))
+            if query:
+                flows.append(SqlFlow(found["name"], found["name"], file, _line(text, found)))
+        for found in _FLOW.finditer(text):
+            flows.append(SqlFlow(found["name"], found["target"], file, _line(text, found)))
+    return tables, flows
+
+
+def find_definition(project: Project, name: str) -> tuple[str | None, int | None]:
+    """File and line of whatever an SQL file defines by this name."""
+    defined = re.compile(rf"\bCREATE\b[^;]*?\b(?:VIEW|TABLE|FLOW)\b[^;]*?\b{re.escape(name)}\b", re.IGNORECASE)
+    for file, text in _texts(project):
+        found = defined.search(text)
+        if found is not None:
+            return file, _line(text, found)
+    return None, None
+
+
+def _texts(project: Project) -> Iterator[tuple[str, str]]:
+    for path in project.definitions():
+        if path.suffix == ".sql":
+            yield project.relative(path), _UNREAD.sub(_blank, path.read_text(encoding="utf-8"))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found.group())
+
+
+def _line(text: str, found: re.Match[str]) -> int:
+    return text.count("\n", 0, found.start()) + 1
