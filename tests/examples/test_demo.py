@@ -94,10 +94,12 @@ def test_a_demo_that_is_killed_takes_its_broker_and_spark_along(tmp_path: Path) 
         assert demo.poll() is None
         return any(program in line for line in processes_of(tmp_path))
 
-    wait_until(lambda: runs("runnel serve"), "its broker")
-    wait_until(lambda: runs("bin/java"), "its JVM", DEADLINE_S)
-    demo.kill()
-    demo.wait()
+    try:
+        wait_until(lambda: runs("runnel serve"), "its broker")
+        wait_until(lambda: runs("bin/java"), "its JVM", DEADLINE_S)
+    finally:
+        demo.kill()
+        demo.wait()
     wait_until(lambda: not processes_of(tmp_path), "the end of all its processes")
 
 

@@ -9,13 +9,14 @@ import click
 
 
 @contextmanager
-def plain_words(extra: str) -> Iterator[None]:
-    """A missing extra, and our own errors, which are written for users: no Java, a project that is none, no table."""
+def plain_words(extra: str, *also: type[Exception]) -> Iterator[None]:
+    """A missing extra; our own errors, which are written for users (no Java, a project that is none, no table); and
+    `also` what else tells of wrong input."""
     try:
         yield
     except ImportError as error:
         raise click.ClickException(f"this verb needs an extra: pip install 'runnel[{extra}]' ({error})") from error
     except (ValueError, RuntimeError) as error:
-        if type(error).__module__.startswith("runnel."):
+        if isinstance(error, also) or type(error).__module__.startswith("runnel."):
             raise click.ClickException(str(error)) from error
         raise

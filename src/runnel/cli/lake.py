@@ -31,7 +31,8 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def worded(*arguments: Any, **options: Any) -> Any:
-        with plain_words("lake"):
+        # Libraries of tables have ValueErrors for addresses, catalogs and files that they cannot make sense of.
+        with plain_words("lake", ValueError):
             return command(*arguments, **options)
 
     decorators = [

@@ -68,6 +68,11 @@ class DemoFolder:
             self._clear()
         self.root.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the pipeline has not begun to write."""
+        return not self.storage.exists() or not any(self.storage.rglob("offsets"))
+
     def write_project(self, bootstrap: str) -> None:
         """The pipeline as a project of its own: any tool that runs such projects can run this one."""
         shipped = Path(__file__).with_name("project")

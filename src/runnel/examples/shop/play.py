@@ -55,7 +55,8 @@ class Play:
         return Feeder(self.bootstrap, self.ledger, self.folder.save, minute_s=minute_s)
 
     def run(self, on_progress: Callable[[FlowProgress], None] | None = None) -> RunResult:
-        return self._session.run(on_progress=on_progress)
+        # A catalog that outlives the folder (a Connect server's) may hold the tables of an earlier demo.
+        return self._session.run(full_refresh_all=self.folder.is_new, on_progress=on_progress)
 
     def result(self) -> Result:
         """After a run: read, and drawn."""
