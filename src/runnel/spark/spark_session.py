@@ -35,7 +35,7 @@ ON_ONE_MACHINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # Spark's default asks for the state of local files by starting processes: 40 of them for each trigger of a stream.
+    # The default asks for the state of local files by starting processes, 42 for each trigger of a stream (ADR 11).
     "spark.sql.streaming.checkpointFileManagerClass": FILE_SYSTEM_CHECKPOINTS,
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
