@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ROWS_MIN = 8192
 """Smaller batches are put together: each costs Spark about as much as a thousand rows."""
+MERGED_BYTES_MAX = 16 << 20
+"""What is put together stays below this: a column of an Arrow batch holds 2 GiB at most, and memory is dear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +89,24 @@ def _decoded(pieces: Iterable[Piece], schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order, in batches of a decent size."""
-    import pyarrow as pa
-
+    """The same rows in the same order, in batches of a decent size. Large ones are handed on as they are."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
+        if waiting and size + batch.nbytes > MERGED_BYTES_MAX:
+            yield _concatenated(waiting)
+            waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= ROWS_MIN:
-            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
-            waiting, rows = [], 0
+        size += batch.nbytes
+        if rows >= ROWS_MIN or size >= MERGED_BYTES_MAX:
+            yield _concatenated(waiting)
+            waiting, rows, size = [], 0, 0
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield _concatenated(waiting)
+
+
+def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
