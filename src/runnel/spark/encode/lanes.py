@@ -76,7 +76,8 @@ class Lane:
 
     def __init__(self, target: TopicPartition, batch_bytes: int) -> None:
         self.target = target
-        self._limit = batch_bytes
+        # A limit below any batch's header leaves room for nothing: each record gets a batch of its own.
+        self._limit = max(batch_bytes, HEADER_BYTES)
         self._start()
 
     def _start(self) -> None:
