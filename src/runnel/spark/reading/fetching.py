@@ -54,6 +54,7 @@ class Fetcher:
         self._timeout_s = timeout_s
         self._ranges: dict[TopicPartition, OffsetRange] = {}
         self._positions: dict[TopicPartition, int] = {}
+        self._gone_since_s: dict[TopicPartition, float] = {}
         self._record_bytes = float(RECORD_BYTES_GUESS)
         self._note_progress()
 
@@ -72,37 +73,50 @@ class Fetcher:
     def _read_from_one_leader(self) -> Iterator[Piece]:
         """All that the leader of the first partition has, or until something has to be sorted out."""
         leaders: dict[TopicPartition, int] = {}
-        for target in list(self._positions):
+        troubles: dict[TopicPartition, ClientError] = {}
+        for target in self._positions:
             try:
                 leaders[target] = self._cluster.partition(target).leader_id
             except ClientError as error:
-                self._sort_out(target, error)
+                troubles[target] = error
+        self._sort_out(troubles)
         for node_id in list(leaders.values())[:1]:
             targets = {target for target, leader_id in leaders.items() if leader_id == node_id}
             yield from self._drain(self._cluster.connect(node_id), targets)
 
     def _drain(self, connection: Connection, targets: set[TopicPartition]) -> Iterator[Piece]:
-        """The next request leaves before what came is decoded."""
+        """The next request leaves before what came is decoded.
+
+        What came is handed on whatever happens meanwhile: the positions have moved past it already.
+        """
         version = self._send(connection, targets)
         while True:
             pieces: list[Piece] = []
             troubles: dict[TopicPartition, ClientError] = {}
+            failure: ClientError | None = None
             for target, reply in self._receive(connection, version).items():
                 if reply.error_code:
                     troubles[target] = refused(reply.error_code, f"partition {target}")
                 elif reply.records:
-                    pieces.append(self._open(target, reply))
+                    try:
+                        pieces.append(self._open(target, reply))
+                    except ClientError as error:
+                        failure = failure or error
                 elif self._ends_early(target, reply):
                     troubles[target] = refused(ErrorCode.OFFSET_OUT_OF_RANGE, f"partition {target}")
             targets &= self._positions.keys()
-            go_on = bool(targets) and not troubles
+            go_on = bool(targets) and not troubles and failure is None
             if go_on:
-                version = self._send(connection, targets)
-            if pieces:
-                self._note_progress()
-            yield from pieces
-            for target, error in troubles.items():
-                self._sort_out(target, error)
+                try:
+                    version = self._send(connection, targets)
+                except ClientError as error:
+                    failure = error
+            for piece in pieces:
+                yield piece
+                self._note_progress()  # only now: the time that the caller takes is not the broker's
+            if failure is not None:
+                raise failure
+            self._sort_out(troubles)
             if not go_on:
                 return
             if not pieces:
@@ -118,6 +132,7 @@ class Fetcher:
         if following <= position:
             raise ClientError(f"partition {target}: the broker sent no whole batch at offset {position}")
         self._record_bytes = 0.5 * self._record_bytes + 0.5 * chunk.end / (following - position)
+        self._gone_since_s.pop(target, None)
         # To the back of the line: the broker fills its answer in the order in which we ask.
         del self._positions[target]
         if following < until:
@@ -190,32 +205,47 @@ class Fetcher:
         """Whether the log ends before the range does, and has done so for a while: the driver saw it longer."""
         return 0 <= reply.high_watermark < self._ranges[target].until and self._idle_s() > GONE_PATIENCE_S
 
-    def _sort_out(self, target: TopicPartition, error: ClientError) -> None:
-        """Find out what became of a partition; what then is still wrong is tried again by `pieces`."""
-        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._jump(target)
-            return
-        if error.code in GONE:
-            self._compare_with_plan(target, error)
-            return
-        self._patience.wait_or_raise(error)
-        self._refresh()
+    def _sort_out(self, troubles: Mapping[TopicPartition, ClientError]) -> None:
+        """Find out what became of partitions; what then is still wrong is tried again by `pieces`.
+
+        However many they are, there is one pause for all: after a move of leaders it is hundreds.
+        """
+        if any(error.code in GONE for error in troubles.values()):
+            self._refresh()
+        passing: list[ClientError] = []
+        for target, error in troubles.items():
+            if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._jump(target)
+            elif error.code not in GONE or not self._differs_from_plan(target):
+                passing.append(error)
+        if passing:
+            self._patience.wait_or_raise(min(passing, key=lambda error: error.retriable))
+            self._refresh()
 
     def _refresh(self) -> None:
         self._cluster.refresh(sorted({target.topic for target in self._positions}))
 
-    def _compare_with_plan(self, target: TopicPartition, error: ClientError) -> None:
-        self._refresh()
+    def _differs_from_plan(self, target: TopicPartition) -> bool:
+        """Whether a partition is another one now, or gone for good; what it held is lost then.
+
+        One that the metadata still names is not gone: its broker does not know it yet, or no longer leads it.
+        """
         planned = self._ranges[target]
         topic = self._cluster.view.topics[target.topic]
         if topic.error_code == 0 and topic.topic_id != planned.topic_id != ZERO_UUID:
             self._lose(target, planned.until, f"topic {target.topic} was deleted and created anew.")
             self._ranges[target] = planned._replace(topic_id=topic.topic_id)
-        elif self._idle_s() > GONE_PATIENCE_S:
-            self._lose(target, planned.until, f"partition {target} is gone.")
-            del self._positions[target]
-        else:
-            self._patience.wait_or_raise(error)
+            return True
+        named = any(row.index == target.partition for row in topic.partitions)
+        if topic.error_code not in (0, *GONE) or (topic.error_code == 0 and named):
+            self._gone_since_s.pop(target, None)
+            return False
+        now_s = time.monotonic()
+        if now_s - self._gone_since_s.setdefault(target, now_s) <= GONE_PATIENCE_S:
+            return False
+        self._lose(target, planned.until, f"partition {target} is gone.")
+        del self._positions[target]
+        return True
 
     def _jump(self, target: TopicPartition) -> None:
         """Go on where the log now starts, if that lies in the range; what lies before it is lost."""
