@@ -35,7 +35,7 @@ class BatchReader(DataSourceReader):
         with Cluster(self._options.brokers) as cluster:
             offsets = OffsetReader(cluster, self._options)
             ends = offsets.resolve(ending, starting=False)
-            starts = offsets.resolve(starting, starting=True)
+            starts = offsets.resolve(starting, starting=True, ends=ends)
             if starts.keys() != ends.keys():
                 raise OptionError("partitions were added or deleted while the query was planned: run it again")
             for target, start in starts.items():

@@ -35,11 +35,21 @@ class Patience:
         self._pause_s = PAUSE_FIRST_S
 
     def wait_or_raise(self, error: ClientError) -> None:
-        left_s = self._deadline_s - time.monotonic()
-        if not error.retriable or left_s <= 0:
+        if not error.retriable or not self.wait():
             raise error
+
+    def wait(self) -> bool:
+        """Whether there was time left to wait."""
+        left_s = self._deadline_s - time.monotonic()
+        if left_s <= 0:
+            return False
         time.sleep(min(self._pause_s, left_s))
         self._pause_s = min(self._pause_s * 2, PAUSE_MAX_S)
+        return True
+
+    def extend(self, seconds: float) -> None:
+        """By time in which nothing could be tried."""
+        self._deadline_s += seconds
 
 
 class Cluster:
@@ -85,8 +95,10 @@ class Cluster:
 
     def _connect_any(self) -> Connection:
         failures: list[ClientError] = []
-        known = (*self._connections, *self._bootstrap, *(broker.address for broker in self.view.brokers.values()))
-        for address in dict.fromkeys(known):
+        # A host that has vanished costs a timeout: what is open comes first, what was closed last.
+        is_open = [address for address, connection in self._connections.items() if connection.is_open]
+        advertised = [broker.address for broker in self.view.brokers.values()]
+        for address in dict.fromkeys((*is_open, *self._bootstrap, *advertised, *self._connections)):
             try:
                 return self._dial(address)
             except ClientError as error:

@@ -27,6 +27,7 @@ REPLY_BYTES_MAX = 1 << 30
 SOFTWARE_NAME = "runnel-spark"
 BUFFER_BYTES_FIRST = 64 << 10
 SEND_PIECES_MAX = 64
+_PEER_WENT_AWAY = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 class Connection:
@@ -217,4 +218,7 @@ def _dial(address: Address, settings: BrokerSettings) -> socket.socket:
         return context.wrap_socket(dialled, server_hostname=address.host)
     except OSError as error:
         dialled.close()
-        raise ClientError(f"no TLS with {address}: {error}") from error
+        # A peer that goes away during the handshake may be one that restarts; what TLS itself objects to stays.
+        passing = not isinstance(error, ssl.SSLError) or isinstance(error, _PEER_WENT_AWAY)
+        code = ErrorCode.NETWORK_EXCEPTION if passing else None
+        raise ClientError(f"no TLS with {address}: {error}", code=code) from error

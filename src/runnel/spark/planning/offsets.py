@@ -1,6 +1,8 @@
 """What brokers know that a plan needs: the partitions of a subscription, and the offsets that limits stand for.
 
-In: `SourceOptions`. Out: offsets by partition. A question that fails is asked again, fetchOffset.numRetries times.
+In: `SourceOptions`. Out: offsets by partition. A question that fails for a passing reason (a partition without leader)
+is asked again for as long as the cluster's patience lasts; then, and where a topic is unknown, fetchOffset.numRetries
+times.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import TypeVar
 
 from runnel.client.errors import ClientError, refused
 from runnel.client.metadata import TopicPartition, TopicView
-from runnel.spark.brokers.cluster import Cluster
+from runnel.spark.brokers.cluster import Cluster, Patience
 from runnel.spark.brokers.offsets import list_offsets
 from runnel.spark.errors import OptionError
 from runnel.spark.positions import EARLIEST, LATEST, Offsets
@@ -31,6 +33,8 @@ from runnel.wire.errors import ErrorCode
 from runnel.wire.types import ZERO_UUID
 
 NOT_FOUND = -1
+# Waiting does not bring a deleted topic back: it is to be reported at once.
+_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 Answer = TypeVar("Answer")
 
 
@@ -90,11 +94,11 @@ class OffsetReader:
             found = self._try(lambda: self._at(dict.fromkeys(self._partitions(), LATEST)))
         return found
 
-    def resolve(self, limit: Limit, *, starting: bool) -> Offsets:
-        """The offsets that a limit stands for now."""
-        return self._try(lambda: self._resolve(limit, starting))
+    def resolve(self, limit: Limit, *, starting: bool, ends: Mapping[TopicPartition, int] | None = None) -> Offsets:
+        """The offsets that a limit stands for now. Where a timestamp means "at the end", that is none after `ends`."""
+        return self._try(lambda: self._resolve(limit, starting, ends or {}))
 
-    def _resolve(self, limit: Limit, starting: bool) -> Offsets:
+    def _resolve(self, limit: Limit, starting: bool, ends: Mapping[TopicPartition, int]) -> Offsets:
         targets = self._partitions()
         if isinstance(limit, Edge):
             return self._at(dict.fromkeys(targets, limit.offset))
@@ -104,10 +108,12 @@ class OffsetReader:
             return {**limit.offsets, **self._at(edges)}
         if isinstance(limit, AtTimestamps):
             _check_all_named(limit.timestamps_ms, targets, "OffsetsByTimestamp", starting)
-            return self._at_timestamps(limit.timestamps_ms, starting)
-        return self._at_timestamps(dict.fromkeys(targets, limit.timestamp_ms), starting)
+            return self._at_timestamps(limit.timestamps_ms, starting, ends)
+        return self._at_timestamps(dict.fromkeys(targets, limit.timestamp_ms), starting, ends)
 
-    def _at_timestamps(self, timestamps: Mapping[TopicPartition, int], starting: bool) -> Offsets:
+    def _at_timestamps(
+        self, timestamps: Mapping[TopicPartition, int], starting: bool, ends: Mapping[TopicPartition, int]
+    ) -> Offsets:
         found = self._at(timestamps)
         after_all = [target for target, offset in sorted(found.items()) if offset == NOT_FOUND]
         if after_all and starting and self._options.no_match is NoMatch.ERROR:
@@ -116,22 +122,30 @@ class OffsetReader:
                 f"no record of {target} is as late as timestamp {timestamps[target]}: set the option "
                 "startingOffsetsByTimestampStrategy to latest to begin at the end there"
             )
-        return {**found, **self._at(dict.fromkeys(after_all, LATEST))}
+        latest = self._at(dict.fromkeys(after_all, LATEST))
+        # Records may have been written since the ends were asked for.
+        return {**found, **{target: min(offset, ends.get(target, offset)) for target, offset in latest.items()}}
 
     def _at(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         return list_offsets(self.cluster, wanted, self._options.fetch.isolation, patience_s=0)
 
     def _try(self, ask: Callable[[], Answer]) -> Answer:
-        for attempt in range(self._options.offset_attempts):
+        patience = Patience(self.cluster.settings.patience_s)
+        attempts_left = self._options.offset_attempts
+        while True:
             try:
                 return ask()
             except ClientError as error:
-                if attempt + 1 == self._options.offset_attempts or not error.retriable:
+                if not error.retriable:
                     raise
                 if error.code is ErrorCode.NETWORK_EXCEPTION:
                     self.cluster.close()
+                if error.code not in _GONE and patience.wait():
+                    continue
+                attempts_left -= 1
+                if not attempts_left:
+                    raise
                 time.sleep(self._options.offset_retry_ms / 1000)
-        raise ClientError("fetchOffset.numRetries allows no attempt")
 
 
 def _targets(topics: Iterable[TopicView]) -> set[TopicPartition]:

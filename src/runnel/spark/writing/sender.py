@@ -6,6 +6,7 @@ waits, `add` does not return until some of it has arrived.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -85,23 +86,32 @@ class Sender:
         self._in_flight: dict[int, dict[TopicPartition, Batch]] = {}
         self._versions: dict[int, int] = {}
         self._waiting_bytes = 0
+        self._left_s = time.monotonic()
         self._note_progress()
 
     def _note_progress(self) -> None:
         self._patience = Patience(self._options.delivery_timeout_s)
 
     def add(self, batches: Iterable[Batch]) -> None:
+        self._come_back()
         for batch in batches:
             self._lanes[batch.target].waiting.append(batch)
             self._waiting_bytes += batch.end
         self._exchange(wait=False)
         while self._waiting_bytes > self._options.buffer_bytes:
             self._exchange(wait=True)
+        self._left_s = time.monotonic()
 
     def flush(self) -> None:
         """Return when everything has arrived."""
+        self._come_back()
         while self._waiting_bytes:
             self._exchange(wait=True)
+        self._left_s = time.monotonic()
+
+    def _come_back(self) -> None:
+        """Nothing is sent while the caller waits for rows: that time is no part of the delivery timeout."""
+        self._patience.extend(time.monotonic() - self._left_s)
 
     def _exchange(self, *, wait: bool) -> None:
         """Take the replies that are there (with `wait`, all that are due), and send what then can be sent."""
