@@ -121,10 +121,22 @@ def expire(days: int | None, unused_hours: float | None, as_json: bool, **place:
 @click.option("--offsets", help='Up to where, e.g. {"orders":{"0":1200}}. Without it: up to what the table has.')
 @click.option("--dead-letters", help="Path of the dead-letter table, if bad rows went there.")
 @click.option("--compacted", is_flag=True, help="The topic is compacted: it may have dropped rows of the table.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    help="As the query that filled the table: whether aborted transactions count.",
+)
 @json_option
 @bootstrap_options
 def verify(
-    topic: str, offsets: str | None, dead_letters: str | None, compacted: bool, as_json: bool, **place: Any
+    topic: str,
+    offsets: str | None,
+    dead_letters: str | None,
+    compacted: bool,
+    isolation: str,
+    as_json: bool,
+    **place: Any,
 ) -> int:
     """Compare a table with its topic, record by record: gaps, duplicates, checksums. Exit code 1 if they differ."""
     from runnel.spark.lake.verify import verify as compare
@@ -133,7 +145,11 @@ def verify(
     destination = _destination(**place)
     until = parse_offsets("--offsets", offsets, OFFSETS_EXAMPLE) if offsets else None
     dead = _dead_letters(destination, dead_letters) if dead_letters else None
-    source = {"kafka.bootstrap.servers": chosen_bootstrap(), "subscribe": topic}
+    source = {
+        "kafka.bootstrap.servers": chosen_bootstrap(),
+        "subscribe": topic,
+        "kafka.isolation.level": isolation,
+    }
     counting = Progress("compared", quiet=as_json)
     verdict = compare(destination, dead, source, until=until, is_compacted=compacted, progress=counting.add)
     counting.finish("of both sides")

@@ -12,6 +12,7 @@ from tests.spark.lake.test_lake_tables import commit, parse_lake_options
 
 from runnel.cli.main import cli
 from runnel.client.metadata import TopicPartition
+from runnel.spark.errors import OptionError
 from runnel.spark.lake.options import TABLE_FORMATS, Destination
 from runnel.spark.lake.verify import Verdict, verify
 from runnel.testing.broker import Broker
@@ -134,3 +135,30 @@ def test_a_table_that_is_not_there_is_told_and_not_made(tmp_path: Path, table_fo
     assert done.exit_code == 1
     assert done.output == f"Error: there is no {table_format} table at {path}: look at path and format\n"
     assert not path.exists()
+
+
+def replaced(path: Path, **columns: list[object]) -> Destination:
+    """A table of the first two records, with other columns."""
+    options = parse_lake_options({"path": str(path), "appId": "app"})
+    batch = rows([0, 1])
+    for name, values in columns.items():
+        batch = batch.drop_columns([name]).append_column(name, pa.array(values))
+    commit(options, 0, batch)
+    return options.destination
+
+
+def test_a_table_of_another_topic_is_not_called_equal(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"no row of orders: its rows are of payments"):
+        compared(topic, replaced(tmp_path / "t", topic=["payments", "payments"]))
+
+
+def test_rows_of_a_partition_that_the_topic_has_not_are_unexpected(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    verdict = compared(topic, replaced(tmp_path / "t", partition=[0, 7]))
+    assert not verdict.holds
+    assert {proof.target.partition: proof.unexpected for proof in verdict.proofs} == {0: [], 1: [], 7: [0]}
+
+
+def test_values_that_were_decoded_are_compared_by_offset(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    verdict = compared(topic, replaced(tmp_path / "t", value=[1.5, 2.5]))
+    assert not verdict.compares_content
+    assert [proof.different for proof in verdict.proofs] == [[], []]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,13 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
+from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile
 from runnel.spark.lake.options import Destination
 from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
+
+DATA_FILE = re.compile(r"(?:[^/]+=[^/]*/)*(?:part-[^/]+\.parquet|deletion_vector_[^/]+\.bin)")
+"""What writers of Delta leave in a table's folder, beside names with an underscore, which vacuum passes over."""
 
 
 class DeltaLakeTable:
@@ -74,10 +79,11 @@ class DeltaLakeTable:
 
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
         table = self._checked(stamp)
-        newer = f"s.`{how.order_column}` > t.`{how.order_column}`" if how.order_column else "true"
+        order = how.order_column
+        newer = f"(t.`{order}` IS NULL OR s.`{order}` > t.`{order}`)" if order else "true"
         merge = table.merge(
             rows,
-            predicate=" AND ".join(f"s.`{name}` IS NOT DISTINCT FROM t.`{name}`" for name in how.key_columns),
+            predicate=" AND ".join(f"(s.`{name}` IS NOT DISTINCT FROM t.`{name}`)" for name in how.key_columns),
             source_alias="s",
             target_alias="t",
             commit_properties=_stamped(stamp),
@@ -128,10 +134,17 @@ class DeltaLakeTable:
 
     def remove_old_files(self, hours: float) -> int:
         """Whole hours, rounded up: a file that a task wrote a minute ago waits for its commit."""
-        removed = self._open().vacuum(
-            retention_hours=math.ceil(hours), dry_run=False, enforce_retention_duration=False, full=True
-        )
-        return len(removed)
+        strangers = [path for path in self._vacuum(hours, dry_run=True) if not DATA_FILE.fullmatch(path)]
+        if strangers:
+            raise OptionError(
+                f"{self._destination.path} holds files that are not the table's, for example {strangers[0]}: Delta's "
+                "vacuum would delete them; move them out of the table's folder"
+            )
+        return len(self._vacuum(hours, dry_run=False))
+
+    def _vacuum(self, hours: float, *, dry_run: bool) -> list[str]:
+        whole = math.ceil(hours)
+        return self._open().vacuum(whole, dry_run=dry_run, enforce_retention_duration=False, full=True)
 
 
 @contextmanager
@@ -145,7 +158,7 @@ def _conflicts() -> Iterator[None]:
 def _stamped(stamp: Stamp | None) -> CommitProperties:
     if stamp is None:
         return CommitProperties()
-    return CommitProperties(app_transactions=[Transaction(stamp.app_id, stamp.batch_id)])
+    return CommitProperties(app_transactions=[Transaction(name, stamp.batch_id) for name in stamp.names])
 
 
 def _action(file: DataFile) -> AddAction:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from runnel.spark.lake.columns import in_utc
 from runnel.spark.lake.options import EVENT_DATE
 
 OPEN_FILES_MAX = 32
@@ -72,7 +73,7 @@ class FileWriter:
         self._done: list[DataFile] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for values, rows in self._split(with_event_date(batch, self._layout)):
+        for values, rows in self._split(with_event_date(in_utc(batch), self._layout)):
             file = self._file(values, rows.schema)
             file.write(rows)
             if file.bytes_written >= self._layout.file_bytes:

@@ -97,7 +97,9 @@ class IcebergLakeTable:
         """Delete what the batch knows better, then insert it: one commit of both."""
         table = self._checked(stamp)
         known = _known_orders(table, rows, how)
-        fresh = [order is None or order > known.get(key, order - 1) for key, order in _keys_and_orders(rows, how)]
+        fresh = [
+            order is None or known.get(key) is None or order > known[key] for key, order in _keys_and_orders(rows, how)
+        ]
         rows = rows.filter(pa.array(fresh, pa.bool_()))
         replaced = [key for key, _ in _keys_and_orders(rows, how) if key in known]
         if how.value_column:
@@ -157,16 +159,17 @@ class IcebergLakeTable:
 
     def remove_old_files(self, hours: float) -> int:
         """Forget old snapshots, then remove data files that no snapshot names any more."""
-        oldest = datetime.datetime.now() - datetime.timedelta(hours=hours)
+        oldest = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)
         retried(lambda: self._forget_snapshots(oldest))
         table = self._open()
         filesystem, base = open_root(self.root)
-        named = _named_files(table)
+        # Relative to the table: catalogs name files with a scheme, file systems list them without.
+        named = {path.removeprefix(f"{self.root}/") for path in _named_files(table)}
         removed = 0
         selector = pyarrow.fs.FileSelector(f"{base}/{self.folder}", recursive=True, allow_not_found=True)
         for info in filesystem.get_file_info(selector):
             is_old = info.mtime is not None and info.mtime.timestamp() < oldest.timestamp()
-            if info.is_file and is_old and info.path not in named:
+            if info.is_file and is_old and info.path.removeprefix(f"{base}/") not in named:
                 filesystem.delete_file(info.path)
                 removed += 1
         return removed
@@ -194,7 +197,7 @@ def _default_catalog(destination: Destination) -> Path:
 
 def _stamp(transaction: Transaction, stamp: Stamp | None) -> None:
     if stamp is not None:
-        transaction.set_properties({STAMP + stamp.app_id: str(stamp.batch_id)})
+        transaction.set_properties({STAMP + name: str(stamp.batch_id) for name in stamp.names})
 
 
 def _same_key(row: dict[str, Any]) -> BooleanExpression:

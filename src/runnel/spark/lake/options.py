@@ -55,6 +55,7 @@ class LakeOptions:
     destination: Destination
     dead_letters: Destination
     app_id: str | None = None
+    query_id: str | None = None
     batch_id: int | None = None
     is_upsert: bool = False
     key_columns: tuple[str, ...] = ("key",)
@@ -71,10 +72,12 @@ def parse_lake_options(options: Mapping[str, str]) -> LakeOptions:
     _refuse_unknown(given)
     destination = _destination(given)
     dead_path = _absolute(given.get("deadletterpath") or destination.path.rstrip("/") + "__dead_letter")
+    query = query_id(given.get("checkpointlocation"))
     return LakeOptions(
         destination,
         _dead_letters(destination, dead_path),
-        app_id=given.get("appid") or query_id(given.get("checkpointlocation")),
+        app_id=given.get("appid") or query,
+        query_id=query,
         batch_id=_whole(given, "batchId"),
         is_upsert=_choice(given, "writeMode", WRITE_MODES) == "upsert",
         key_columns=_names(given.get("keycolumns", "key")),

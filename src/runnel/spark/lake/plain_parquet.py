@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile, open_root
 from runnel.spark.lake.options import EVENT_DATE, Destination
-from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types
+from runnel.spark.lake.tables import AlreadyThere, Conflict, Maintained, Stamp, Upsert, check_new, check_types
 
 HIDDEN = "_runnel"
 STAGED = f"{HIDDEN}/staged"
@@ -71,14 +71,23 @@ class ParquetLakeTable:
         check_new(stamp, self.last_batch(stamp.app_id) if stamp is not None else None)
         moves = {file.path: file.path.removeprefix(f"{STAGED}/") for file in files}
         stamp = stamp or Stamp(f"once-{uuid.uuid4()}", 0)
-        folder = _folder(stamp.app_id)
+        folder, *others = map(_folder, stamp.names)
         rows = sum(file.row_count for file in files)
         manifest = json.dumps({"rows": rows, "moves": moves}).encode()
+        for other in others:  # first, and without files: alone it means nothing
+            self._write_atomic(
+                f"{COMMITS}/{other}/{stamp.batch_id}.json", json.dumps({"rows": 0, "moves": {}}).encode()
+            )
         self._write_atomic(f"{COMMITS}/{folder}/{stamp.batch_id}.json", manifest, exclusive=True)
+        later = max(self._batches(folder), default=stamp.batch_id)
+        if later > stamp.batch_id:  # ours was there before, and forgotten: we were given up for dead
+            self._filesystem.delete_file(f"{self._base}/{COMMITS}/{folder}/{stamp.batch_id}.json")
+            raise AlreadyThere(later)
         self._move(moves)
-        for older in self._batches(folder):
-            if older < stamp.batch_id:
-                self._filesystem.delete_file(f"{self._base}/{COMMITS}/{folder}/{older}.json")
+        for name in (folder, *others):
+            for older in self._batches(name):
+                if older < stamp.batch_id:
+                    self._filesystem.delete_file(f"{self._base}/{COMMITS}/{name}/{older}.json")
 
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
         raise OptionError("a plain Parquet folder has no upsert: set tableFormat to delta or iceberg")
@@ -173,7 +182,10 @@ class ParquetLakeTable:
 
     def _names(self, folder: str) -> list[str]:
         selector = pyarrow.fs.FileSelector(f"{self._base}/{folder}".rstrip("/"), allow_not_found=True)
-        return sorted(info.base_name for info in self._filesystem.get_file_info(selector))
+        try:
+            return sorted(info.base_name for info in self._filesystem.get_file_info(selector))
+        except FileNotFoundError:  # it came to be while Arrow looked whether it is not there
+            return []
 
     def _exists(self, path: str) -> bool:
         kind = self._filesystem.get_file_info(f"{self._base}/{path}").type

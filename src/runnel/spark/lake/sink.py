@@ -79,7 +79,10 @@ class Prepared:
 def _prepare(options: LakeOptions, schema: StructType) -> Prepared:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    rows = to_arrow_schema(schema, timezone="UTC")
+    from runnel.spark.lake.columns import nullable
+
+    # Whether Spark knows of a column that it is never null says nothing about the next query.
+    rows = nullable(to_arrow_schema(schema, timezone="UTC"))
     has_errors = options.error_column in rows.names
     clean = rows.remove(rows.get_field_index(options.error_column)) if has_errors else rows
     if options.is_upsert:
@@ -172,14 +175,18 @@ def remove_rows(prepared: Prepared, messages: list[WriterCommitMessage | None], 
         return
     files, dead = _written(messages)
     for destination, wrote in ((prepared.options.destination, files), (prepared.options.dead_letters, dead)):
-        if wrote and open_table(destination).last_batch(stamp.app_id) != stamp.batch_id:
-            remove_files(open_table(destination).root, [file.path for file in wrote])
+        table = open_table(destination)
+        last = table.last_batch(stamp.app_id) if wrote else None
+        if wrote and (last is None or last < stamp.batch_id):
+            remove_files(table.root, [file.path for file in wrote])
 
 
 def _stamp(options: LakeOptions, batch_id: int | None) -> Stamp | None:
     from runnel.spark.lake.tables import Stamp
 
-    return Stamp(options.app_id, batch_id) if options.app_id is not None and batch_id is not None else None
+    if options.app_id is None or batch_id is None:
+        return None
+    return Stamp(options.app_id, batch_id, options.query_id)
 
 
 def _written(messages: list[WriterCommitMessage | None]) -> tuple[list[DataFile], list[DataFile]]:

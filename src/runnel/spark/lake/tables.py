@@ -1,9 +1,9 @@
 """What every lake table can do, whatever its format, and how one is opened.
 
 A commit is stamped with (app id, batch id). `commit_once` is the exactly-once rule, in one place for all formats: the
-batch that was committed last is not committed again, and an older one means that the checkpoint does not belong to the
-table. A table looks for the stamp in the version that it commits to: a driver that was given up for dead and still
-writes meets a `Conflict`, not a second copy of its batch.
+batch that was committed last is not committed again, and an older one, or the same of another checkpoint, means that
+the checkpoint does not belong to the table. A table looks for the stamp in the version that it commits to: a driver
+that was given up for dead and still writes meets a `Conflict`, not a second copy of its batch.
 """
 
 from __future__ import annotations
@@ -18,14 +18,23 @@ from runnel.spark.lake.files import DataFile, Layout, remove_files
 from runnel.spark.lake.options import EVENT_DATE, Destination, LakeOptions
 
 CONFLICTS_MAX = 8
-SAME_TYPES = {"int8": "int32", "int16": "int32"}
-"""Iceberg has no smaller whole number; in Parquet they are stored alike."""
+WHOLE_NUMBERS = ("int8", "int16", "int32")
+"""Each may be written where the table has one further right: Parquet stores them alike, Iceberg has only the last."""
 Result = TypeVar("Result")
 
 
 class Stamp(NamedTuple):
     app_id: str
     batch_id: int
+    query_id: str | None = None
+    """Of Spark's checkpoint, where one is known: another checkpoint counts its batches from 0 again."""
+
+    @property
+    def names(self) -> list[str]:
+        """Under which the batch is noted in the table."""
+        if self.query_id in (None, self.app_id):
+            return [self.app_id]
+        return [self.app_id, f"{self.app_id}/{self.query_id}"]
 
 
 class Upsert(NamedTuple):
@@ -82,6 +91,8 @@ class AlreadyThere(Exception):
     def __init__(self, last: int) -> None:
         super().__init__(f"batch {last} is in the table")
         self.last = last
+        self.may_be_ours = False
+        """An attempt before this one was told as a conflict, and may have got through all the same."""
 
 
 class StaleCheckpoint(RuntimeError):
@@ -89,8 +100,8 @@ class StaleCheckpoint(RuntimeError):
 
     def __init__(self, destination: Destination, stamp: Stamp, last: int) -> None:
         super().__init__(
-            f"{destination.path} already holds batch {last} of app '{stamp.app_id}', and the query now writes batch "
-            f"{stamp.batch_id}: its checkpoint was deleted or belongs to another run. Give the query its old "
+            f"{destination.path} already holds batch {last} of app '{stamp.app_id}', and the query now writes another "
+            f"batch {stamp.batch_id}: its checkpoint was deleted or belongs to another run. Give the query its old "
             "checkpoint back, or another appId if it shall load everything again."
         )
 
@@ -123,17 +134,23 @@ def existing_table(destination: Destination) -> LakeTable:
 
 
 def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> Layout:
-    """By event date where there is an event time, unless the options say otherwise; upserts are not partitioned.
-
-    The root is filled in once the table exists.
+    """As the table is laid out already; else by event date where there is an event time, unless the options say
+    otherwise. New tables for upserts are not partitioned. The root is filled in once the table exists.
     """
     event_time = options.event_time_column if options.event_time_column in schema.names else None
-    partition_by = options.partition_by
-    if partition_by is None:
+    partition_by, says = options.partition_by, "option 'partitionBy' names"
+    if table.exists():
+        there = tuple(table.partition_columns())
+        if partition_by not in (None, there):
+            raise OptionError(
+                f"the table is partitioned by {', '.join(there) or 'nothing'}: option 'partitionBy' cannot change that"
+            )
+        partition_by, says = there, "the table is partitioned by"
+    elif partition_by is None:
         partition_by = (EVENT_DATE,) if event_time is not None and not options.is_upsert else ()
     for name in partition_by:
         if name not in schema.names and not (name == EVENT_DATE and event_time is not None):
-            raise OptionError(f"option 'partitionBy' names '{name}': the rows have {', '.join(schema.names)}")
+            raise OptionError(f"{says} '{name}': the rows have {', '.join(schema.names)}")
     keeps = table.keeps_partition_columns or options.is_upsert  # an upsert reads the files back
     return Layout("", table.folder, partition_by, event_time, keeps, options.file_bytes)
 
@@ -152,7 +169,7 @@ def check_types(destination: Destination, there: pa.Schema, given: pa.Schema) ->
         index = there.get_field_index(field.name)
         if index < 0:
             lacking.append(field)
-        elif not _same_type(there.field(index).type, field.type):
+        elif not _fits(there.field(index).type, field.type):
             raise OptionError(
                 f"column '{field.name}' of {destination.path} is {there.field(index).type}, and the query writes "
                 f"{field.type}: cast it, or write to another table"
@@ -160,20 +177,27 @@ def check_types(destination: Destination, there: pa.Schema, given: pa.Schema) ->
     return lacking
 
 
-def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
+def _fits(there: pa.DataType, given: pa.DataType) -> bool:
     """Formats read text and bytes back as other variants of Arrow's types, times with other zone names, and lists and
     maps with other names inside."""
-    return _plain(one) == _plain(other)
+    if pa.types.is_map(there) and pa.types.is_map(given):
+        return _fits(there.key_type, given.key_type) and _fits(there.item_type, given.item_type)
+    if pa.types.is_struct(there) and pa.types.is_struct(given):
+        same_names = [field.name for field in there] == [field.name for field in given]
+        return same_names and all(_fits(one.type, other.type) for one, other in zip(there, given, strict=True))
+    if _is_list(there) and _is_list(given):
+        return _fits(there.value_type, given.value_type)
+    if str(there) in WHOLE_NUMBERS and str(given) in WHOLE_NUMBERS:
+        return WHOLE_NUMBERS.index(str(given)) <= WHOLE_NUMBERS.index(str(there))
+    return _plain(there) == _plain(given)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _plain(kind: pa.DataType) -> str:
-    if pa.types.is_map(kind):
-        return f"map<{_plain(kind.key_type)}, {_plain(kind.item_type)}>"
-    if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{field.name}: {_plain(field.type)}' for field in kind)}>"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"list<{_plain(kind.value_type)}>"
-    text = SAME_TYPES.get(str(kind), str(kind)).replace("large_", "").replace("_view", "")
+    text = str(kind).replace("large_", "").replace("_view", "")
     for zone in ("Etc/UTC", "+00:00"):
         text = text.replace(zone, "UTC")
     return text
@@ -189,8 +213,9 @@ def commit_once(
         else:
             retried(lambda: upsert_files(table, files, how, stamp))
     except AlreadyThere as known:
-        remove_files(table.root, [file.path for file in files])
-        if stamp is not None and stamp.batch_id < known.last:
+        if how is not None or not known.may_be_ours:
+            remove_files(table.root, [file.path for file in files])
+        if stamp is not None and (stamp.batch_id < known.last or table.last_batch(stamp.names[-1]) != stamp.batch_id):
             raise StaleCheckpoint(destination, stamp, known.last) from None
         return False
     if how is not None:
@@ -206,11 +231,14 @@ def check_new(stamp: Stamp | None, last: int | None) -> None:
 
 def retried(action: Callable[[], Result]) -> Result:
     """Whoever meets another writer starts again from what that one left."""
-    for _ in range(CONFLICTS_MAX - 1):
+    for attempt in range(CONFLICTS_MAX - 1):
         try:
             return action()
         except Conflict:
             continue
+        except AlreadyThere as known:
+            known.may_be_ours = attempt > 0
+            raise
     return action()
 
 

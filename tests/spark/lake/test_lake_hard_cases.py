@@ -1,0 +1,277 @@
+"""Lake tables where things are not as the last query left them: other options, types and zones, and slow rivals."""
+
+import datetime
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.spark.lake.test_lake_tables import MONDAY, commit, content, rows, written
+
+from runnel.spark.errors import OptionError
+from runnel.spark.lake.columns import in_utc, nullable
+from runnel.spark.lake.options import TABLE_FORMATS, LakeOptions, parse_lake_options
+from runnel.spark.lake.sink import LakeCommit, Prepared, remove_rows
+from runnel.spark.lake.tables import Conflict, StaleCheckpoint, Stamp, Upsert, commit_once, open_table
+
+UPSERTING = ("delta", "iceberg")
+
+
+def options_of(folder: Path, table_format: str, **more: str) -> LakeOptions:
+    given = {"path": str(folder / "lake" / "orders"), "tableFormat": table_format, "appId": "app"}
+    return parse_lake_options({**given, **more})
+
+
+def people(*records: tuple[str, str | None, int]) -> pa.RecordBatch:
+    names, countries, numbers = zip(*records, strict=True)
+    columns = [pa.array(names), pa.array(countries, pa.string()), pa.array(numbers, pa.int64())]
+    return pa.record_batch(columns, ["name", "country", "offset"])
+
+
+# Layout -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_a_table_keeps_its_partitions_whatever_the_next_query_says(tmp_path: Path, table_format: str) -> None:
+    by_country = options_of(tmp_path, table_format, partitionBy="country")
+    commit(by_country, 0, people(("Ada", "UK", 0)))
+    commit(options_of(tmp_path, table_format), 1, people(("Bob", "NZ", 1)))
+    found = content(by_country, ("name", "country", "offset"))
+    assert [(row["name"], row["country"]) for row in found] == [("Ada", "UK"), ("Bob", "NZ")]
+    with pytest.raises(OptionError, match="partitioned by country"):
+        commit(options_of(tmp_path, table_format, partitionBy="name"), 2, people(("Eve", "FR", 2)))
+    with pytest.raises(OptionError, match="partitioned by 'country'"):
+        commit(by_country, 2, people(("Eve", "FR", 2)).drop_columns(["country"]))
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_a_table_without_partitions_gets_none_later(tmp_path: Path, table_format: str) -> None:
+    plain = options_of(tmp_path, table_format)
+    commit(plain, 0, people(("Ada", "UK", 0)))
+    with pytest.raises(OptionError, match="partitioned by nothing"):
+        commit(options_of(tmp_path, table_format, partitionBy="country"), 1, people(("Bob", "NZ", 1)))
+    timed = people(("Bob", "NZ", 1)).append_column("timestamp", pa.array([MONDAY], pa.timestamp("us", "UTC")))
+    commit(plain, 1, timed)
+    assert [row["country"] for row in content(plain, ("country", "offset"))] == ["UK", "NZ"]
+
+
+# Commits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_a_commit_that_got_through_and_was_told_as_a_conflict_keeps_its_files(
+    tmp_path: Path, table_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = options_of(tmp_path, table_format)
+    table, files = written(options, rows(("a", b"1", 0, MONDAY)))
+    append: Any = table.append
+    calls: list[int] = []
+
+    def ambiguous(*arguments: Any, **more: Any) -> None:
+        append(*arguments, **more)
+        calls.append(1)
+        raise Conflict("a repeated request")
+
+    monkeypatch.setattr(table, "append", ambiguous)
+    assert commit_once(options.destination, table, files, Stamp("app", 0), None) is False
+    assert len(calls) == 1
+    assert [row["offset"] for row in content(options)] == [0]
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_an_abort_of_a_batch_that_others_have_gone_beyond_removes_nothing(tmp_path: Path, table_format: str) -> None:
+    options = options_of(tmp_path, table_format)
+    table, files = written(options, rows(("a", b"1", 0, MONDAY)))
+    commit_once(options.destination, table, files, Stamp("app", 5), None)
+    commit(options, 6, rows(("b", b"1", 1, MONDAY)))
+    remove_rows(Prepared(options, None, None), [LakeCommit(files)], 5)  # type: ignore[arg-type]
+    assert [row["offset"] for row in content(options)] == [0, 1]
+
+
+def test_a_parquet_writer_that_slept_through_two_batches_adds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = options_of(tmp_path, "parquet")
+    commit(options, 0, rows(("a", b"1", 0, MONDAY)))
+    table, files = written(options, rows(("b", b"1", 1, MONDAY)))
+    write: Any = table._write_atomic  # type: ignore[attr-defined]
+
+    def after_the_others(*arguments: Any, **more: Any) -> None:
+        monkeypatch.setattr(table, "_write_atomic", write)
+        commit(options, 1, rows(("b", b"1", 1, MONDAY)))
+        commit(options, 2, rows(("c", b"1", 2, MONDAY)))
+        write(*arguments, **more)
+
+    monkeypatch.setattr(table, "_write_atomic", after_the_others)
+    with pytest.raises(StaleCheckpoint):
+        commit_once(options.destination, table, files, Stamp("app", 1), None)
+    assert [row["offset"] for row in content(options)] == [0, 1, 2]
+
+
+# Upserts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table_format", UPSERTING)
+def test_keys_of_two_columns(tmp_path: Path, table_format: str) -> None:
+    options, how = options_of(tmp_path, table_format, writeMode="upsert"), Upsert(("name", "country"), "offset", None)
+    commit(options, 0, people(("Ada", "UK", 0), ("Ada", "NZ", 1), ("Ada", None, 2)), how=how)
+    commit(options, 1, people(("Ada", "UK", 3), ("Ada", None, 4), ("Bob", None, 5)), how=how)
+    found = content(options, ("name", "country", "offset"))
+    assert [(row["name"], row["country"], row["offset"]) for row in found] == [
+        ("Ada", "NZ", 1),
+        ("Ada", "UK", 3),
+        ("Ada", None, 4),
+        ("Bob", None, 5),
+    ]
+
+
+@pytest.mark.parametrize("table_format", UPSERTING)
+@pytest.mark.parametrize(
+    "orders",
+    [
+        (MONDAY, MONDAY + datetime.timedelta(seconds=1)),
+        ("a", "b"),
+        (1e17, 2e17),
+        (None, 1.0),
+    ],
+    ids=["times", "texts", "large numbers", "null in the table"],
+)
+def test_orders_of_any_type(tmp_path: Path, table_format: str, orders: tuple[Any, Any]) -> None:
+    options, how = options_of(tmp_path, table_format, writeMode="upsert"), Upsert(("key",), "order", None)
+    kind = pa.array([order for order in orders if order is not None]).type
+    kind = pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) else kind
+    for number, order in enumerate(orders):
+        columns = [pa.array(["k"]), pa.array([order], kind), pa.array([number], pa.int64())]
+        commit(options, number, pa.record_batch(columns, ["key", "order", "offset"]), how=how)
+    assert [row["offset"] for row in content(options, ("key", "offset"))] == [1]
+
+
+# Types ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_whole_numbers_may_be_narrower_than_the_table_and_not_wider(tmp_path: Path, table_format: str) -> None:
+    def one(kind: pa.DataType, number: int) -> pa.RecordBatch:
+        return pa.record_batch([pa.array([number], kind), pa.array([number], pa.int64())], ["n", "offset"])
+
+    options = options_of(tmp_path, table_format)
+    commit(options, 0, one(pa.int16(), 7))
+    commit(options, 1, one(pa.int8(), 8))
+    if table_format != "iceberg":  # which has nothing smaller than 32 bits
+        with pytest.raises(OptionError, match="column 'n'"):
+            commit(options, 2, one(pa.int32(), 100_000))
+    assert [row["n"] for row in content(options, ("n", "offset"))] == [7, 8]
+
+
+def test_columns_may_be_null_all_the_way_down() -> None:
+    inner = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    schema = pa.schema(
+        [
+            pa.field("s", inner, nullable=False),
+            pa.field("l", pa.list_(pa.field("element", inner, nullable=False)), nullable=False),
+            pa.field("m", pa.map_(pa.string(), pa.field("value", inner, nullable=False)), nullable=False),
+        ]
+    )
+    found = nullable(schema)
+    assert all(field.nullable for field in found)
+    assert found.field("s").type.field("x").nullable
+    assert found.field("l").type.value_field.nullable
+    assert found.field("l").type.value_type.field("x").nullable
+    assert found.field("m").type.item_field.nullable
+    assert not found.field("m").type.key_field.nullable
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_a_session_in_another_time_zone_writes_the_same_table(tmp_path: Path, table_format: str) -> None:
+    late = datetime.datetime(2026, 11, 16, 23, 30, tzinfo=datetime.UTC)
+    columns = [pa.array([0], pa.int64()), pa.array([late], pa.timestamp("us", "Europe/Berlin"))]
+    batch = pa.record_batch(columns, ["offset", "timestamp"])
+    options = options_of(tmp_path, table_format)
+    table, files = written(options, in_utc(batch).slice(0, 0), batch)
+    assert commit_once(options.destination, table, files, Stamp("app", 0), None)
+    (row,) = content(options, ("offset", "timestamp", "event_date"))
+    assert (row["timestamp"], row["event_date"]) == (late, datetime.date(2026, 11, 16))
+
+
+# Maintenance ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Lima"])
+def test_iceberg_snapshots_expire_by_their_age_in_any_zone(
+    tmp_path: Path, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import time
+
+    options = options_of(tmp_path, "iceberg")
+    for number in range(3):
+        commit(options, number, rows(("a", b"1", number, MONDAY)))
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        table: Any = open_table(options.destination)
+        table.remove_old_files(1)
+        assert len(table._open().snapshots()) >= 3, "they are seconds old"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_iceberg_keeps_its_files_where_the_store_lists_them_without_a_scheme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from runnel.spark.lake import iceberg
+
+    options = options_of(tmp_path, "iceberg")
+    commit(options, 0, rows(("a", b"1", 0, MONDAY)))
+    table = open_table(options.destination)
+    real = table.root
+    age(Path(real))
+    opened: Any = iceberg.open_root
+    named: Any = iceberg._named_files
+    monkeypatch.setattr(iceberg, "_named_files", lambda table: {f"s3://bucket{path}" for path in named(table)})
+    monkeypatch.setattr(type(table), "root", property(lambda self: f"s3://bucket{real}"))
+    monkeypatch.setattr(iceberg, "open_root", lambda root: opened(root.removeprefix("s3://bucket")))
+    assert table.remove_old_files(1) == 0
+
+
+def test_delta_refuses_to_delete_what_is_not_the_tables(tmp_path: Path) -> None:
+    options = options_of(tmp_path, "delta")
+    commit(options, 0, rows(("a", b"1", 0, MONDAY)))
+    table, _ = written(options, rows(("never", b"1", 1, MONDAY)))
+    place = Path(options.destination.path)
+    stranger = place / "checkpoint" / "metadata"
+    stranger.parent.mkdir()
+    stranger.write_text("{}")
+    age(place)
+    with pytest.raises(OptionError, match="checkpoint/metadata"):
+        table.remove_old_files(1)
+    assert stranger.exists()
+    stranger.unlink()
+    assert table.remove_old_files(1) == 1, "what was written and never committed"
+    assert [row["offset"] for row in content(options)] == [0]
+
+
+def age(folder: Path) -> None:
+    """All data files are a week old."""
+    for path in folder.rglob("*"):
+        if path.is_file() and "_delta_log" not in path.parts:
+            os.utime(path, (path.stat().st_mtime - 7 * 86400,) * 2)
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_the_same_batch_number_of_another_checkpoint_is_refused(tmp_path: Path, table_format: str) -> None:
+    """Its rows are other rows: to take them for a repetition would lose them."""
+    options = options_of(tmp_path, table_format)
+
+    def commit_as(query: str, batch_id: int, offset: int) -> bool:
+        table, files = written(options, rows(("a", b"1", offset, MONDAY)))
+        return commit_once(options.destination, table, files, Stamp("app", batch_id, query), None)
+
+    assert commit_as("one", 0, 0)
+    assert not commit_as("one", 0, 0)
+    with pytest.raises(StaleCheckpoint, match="another batch 0"):
+        commit_as("two", 0, 1)
+    assert commit_as("one", 1, 1)
+    assert not commit_as("one", 1, 1)
+    assert [row["offset"] for row in content(options)] == [0, 1]
