@@ -275,3 +275,13 @@ def test_the_same_batch_number_of_another_checkpoint_is_refused(tmp_path: Path, 
     assert commit_as("one", 1, 1)
     assert not commit_as("one", 1, 1)
     assert [row["offset"] for row in content(options)] == [0, 1]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "parquet"])  # pyiceberg has no times beyond the year 9999
+def test_an_event_time_beyond_all_dates_does_not_stop_a_query(tmp_path: Path, table_format: str) -> None:
+    year_12000 = 316_516_204_800_000_000
+    columns = [pa.array([0, 1, 2], pa.int64()), pa.array([0, year_12000, None], pa.timestamp("us", "UTC"))]
+    options = options_of(tmp_path, table_format)
+    commit(options, 0, pa.record_batch(columns, ["offset", "timestamp"]))
+    dates = [row["event_date"] for row in content(options, ("offset", "event_date"))]
+    assert dates == [datetime.date(1970, 1, 1), None, None]

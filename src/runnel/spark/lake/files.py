@@ -5,6 +5,7 @@ The files are whole and in place when `close` returns, and belong to no table un
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ from runnel.spark.lake.options import EVENT_DATE
 OPEN_FILES_MAX = 32
 """A batch with more dates than this closes the file that was used least recently; it only makes more files."""
 COMPRESSION = "zstd"
+FIRST_DAY, LAST_DAY = ((day - datetime.date(1970, 1, 1)).days for day in (datetime.date.min, datetime.date.max))
+"""A time beyond them has no date."""
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 PartitionValues = tuple[tuple[str, str | None], ...]
@@ -60,6 +63,9 @@ def with_event_date(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     if EVENT_DATE not in layout.partition_by or layout.event_time_column is None or EVENT_DATE in batch.schema.names:
         return batch
     dates = pc.cast(batch.column(layout.event_time_column), pa.date32(), safe=False)
+    days = pc.cast(dates, pa.int32())
+    written_with_four_digits = pc.and_(pc.greater_equal(days, FIRST_DAY), pc.less_equal(days, LAST_DAY))
+    dates = pc.if_else(written_with_four_digits, dates, pa.scalar(None, pa.date32()))
     return batch.append_column(EVENT_DATE, dates)
 
 
@@ -167,10 +173,18 @@ def _ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[tuple[str, An
             if column.path_in_schema in plain and column.statistics is not None and column.statistics.has_min_max:
                 found.setdefault(column.path_in_schema, []).append(column.statistics)
     return tuple(
-        (name, min(s.min for s in rows), max(s.max for s in rows), sum(s.null_count for s in rows))
+        (name, *bounds, sum(s.null_count for s in rows))
         for name, rows in found.items()
-        if len(rows) == metadata.num_row_groups
+        if len(rows) == metadata.num_row_groups and (bounds := _bounds(rows)) is not None
     )
+
+
+def _bounds(rows: list[Any]) -> tuple[Any, Any] | None:
+    """None where Python has no such time."""
+    try:
+        return min(s.min for s in rows), max(s.max for s in rows)
+    except OverflowError:
+        return None
 
 
 def remove_files(root: str, paths: Sequence[str]) -> None:

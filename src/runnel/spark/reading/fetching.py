@@ -215,7 +215,8 @@ class Fetcher:
         passing: list[ClientError] = []
         for target, error in troubles.items():
             if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                self._jump(target)
+                if not self._jump(target):
+                    passing.append(refused(ErrorCode.OFFSET_NOT_AVAILABLE, f"partition {target}"))
             elif error.code not in GONE or not self._differs_from_plan(target):
                 passing.append(error)
         if passing:
@@ -247,19 +248,21 @@ class Fetcher:
         del self._positions[target]
         return True
 
-    def _jump(self, target: TopicPartition) -> None:
-        """Go on where the log now starts, if that lies in the range; what lies before it is lost."""
+    def _jump(self, target: TopicPartition) -> bool:
+        """Go on where the log now starts, if that lies in the range; what lies before it is lost. False where the
+        offset is in the log after all: brokers that do not agree yet."""
         position, until = self._positions[target], self._ranges[target].until
         isolation = self._settings.isolation
         earliest = list_offsets(self._cluster, {target: EARLIEST}, isolation)[target]
         latest = list_offsets(self._cluster, {target: LATEST}, isolation)[target]
         if earliest <= position < latest:
-            return
+            return False
         resumed = earliest if position < earliest < until else until
         self._lose(target, resumed, f"partition {target} now holds offsets {earliest} to {latest}.")
         self._positions[target] = resumed
         if resumed == until:
             del self._positions[target]
+        return True
 
     def _lose(self, target: TopicPartition, until: int, reason: str) -> None:
         lost = f"Offsets {self._positions[target]} to {until - 1} of {target} could not be read: {reason}"
