@@ -17,7 +17,7 @@ import pytest
 from harness.process import BrokerProcess
 from harness.topics import create_topic
 from runnel.client.metadata import TopicPartition
-from runnel.spark.errors import OptionError
+from runnel.spark.errors import DataLoss, OptionError
 from runnel.spark.kafka_options import BrokerSettings, FetchSettings
 from runnel.spark.reading import segments as segments_module
 from runnel.spark.reading.ranges import OffsetRange, Piece
@@ -75,6 +75,20 @@ def test_records_deleted_before_planning_are_not_read_though_their_file_is_there
     delete_records(address, "sealed", 1, 3)
     rows = read_batch(address, subscribe="sealed", **{"runnel.data.dir": folder})
     assert min(row["offset"] for row in rows if row["partition"] == 1) == 3
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_deleted_records_are_lost_with_the_files_as_without(place: tuple[str, str], fail: str) -> None:
+    """A checkpoint may name them, and the file that they are in may stay for days."""
+    address, folder = place
+    delete_records(address, "sealed", 1, 5)
+    options = {"startingOffsets": '{"sealed":{"1":4}}', "failOnDataLoss": fail, "runnel.data.dir": folder}
+    if fail == "true":
+        with pytest.raises(DataLoss, match="Offsets 4 to 4 of sealed/1 could not be read"):
+            read_batch(address, assign='{"sealed":[1]}', **options)
+    else:
+        rows = read_batch(address, assign='{"sealed":[1]}', **options)
+        assert [row["offset"] for row in rows] == list(range(5, RECORDS // 2))
 
 
 def test_a_folder_of_another_topic_of_that_name_is_left_alone(place: tuple[str, str], tmp_path: Path) -> None:
@@ -161,10 +175,35 @@ def test_a_batch_larger_than_the_window(folder: Path, monkeypatch: pytest.Monkey
     assert read_files(folder) == (list(range(30)), 30)
 
 
-def test_a_torn_end_is_left_to_the_broker(folder: Path) -> None:
-    path = folder / f"{20:020d}.log"
+@pytest.mark.parametrize("base", [10, 20])
+def test_a_torn_end_is_left_to_the_broker(folder: Path, base: int) -> None:
+    """Also where whole segments follow: what is missing lies before them."""
+    path = folder / f"{base:020d}.log"
     path.write_bytes(path.read_bytes()[:-7])
-    assert read_files(folder) == (list(range(25)), 25)
+    assert read_files(folder) == (list(range(base + 5)), base + 5)
+
+
+def test_what_is_no_batch_is_left_to_the_broker(folder: Path) -> None:
+    path = folder / f"{10:020d}.log"
+    path.write_bytes(path.read_bytes() + bytes(100))
+    assert read_files(folder) == (list(range(10)), 10)
+
+
+def test_segments_are_opened_some_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many a range has. Compaction has left nothing at the end of one, where the next ones are opened."""
+    monkeypatch.setattr(segments_module, "SEGMENTS_OPEN_MAX", 2)
+    write_segment(folder, 10, [batch([12, 13])])
+    opened: list[int] = []
+    open_some = SegmentFiles._open
+
+    def count(*args: Any) -> Any:
+        found = open_some(*args)
+        opened.append(len(found))
+        return found
+
+    monkeypatch.setattr(SegmentFiles, "_open", count)
+    assert read_files(folder) == ([*range(10), 12, 13, *range(20, 30)], 30)
+    assert opened == [2, 1, 0]
 
 
 def test_transactions_are_the_brokers_where_only_committed_records_are_wanted(folder: Path) -> None:

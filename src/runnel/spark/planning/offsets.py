@@ -69,10 +69,15 @@ class OffsetReader:
         return _targets(topics.values())
 
     def ranges(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+        log_starts = {} if self._options.data_dir is None else self.earliest(ends)
         topics = self.cluster.view.topics
         return [
             OffsetRange(
-                target, starts[target], end, topics[target.topic].topic_id if target.topic in topics else ZERO_UUID
+                target,
+                starts[target],
+                end,
+                topics[target.topic].topic_id if target.topic in topics else ZERO_UUID,
+                log_starts.get(target, 0),
             )
             for target, end in ends.items()
             if target in starts

@@ -28,6 +28,8 @@ class OffsetRange(NamedTuple):
     start: int
     until: int
     topic_id: uuid.UUID = ZERO_UUID
+    log_start: int = 0
+    """The first offset that is not deleted, as the driver saw it; asked for only where files are to be read."""
 
     @property
     def size(self) -> int:

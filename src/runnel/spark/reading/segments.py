@@ -5,10 +5,12 @@ as sealed segments go, and the offset from which the broker must be asked. The e
 so nothing is read that is not committed.
 
 Files may be deleted or replaced by compacted ones at any moment, without a word to us:
-- All that a range needs are opened at once, and all again if one is gone by then; what is open stays readable.
+- Those that a range needs are opened together, some dozens at a time, and all again if one is gone by then; what is
+  open stays readable.
 - While the broker swaps compacted segments in (a `.swap` file is there), some names are old and some are new, and a
   segment may seem to be missing: the broker reads for us. A listing is not atomic either, so it must come out the same
   twice: whoever misses a segment in one has to see the `.swap`, or the new file, in the next.
+- A file that ends in the middle of a batch (damaged, or on a shared disk not all here yet) is the broker's from there.
 - An index may already be the new one when its log is still the old one: what it points to is checked, CRC and all.
 """
 
@@ -19,6 +21,7 @@ import os
 import uuid
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -30,9 +33,12 @@ from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import FetchSettings
 from runnel.spark.reading.ranges import OffsetRange, Piece
 from runnel.wire.batch import HEADER_BYTES, TRANSACTIONAL_BIT, check_crc, read_header
+from runnel.wire.errors import Malformed
 
 WINDOW_BYTES = 4 << 20
 OPEN_ATTEMPTS = 5
+SEGMENTS_OPEN_MAX = 64
+"""A topic may have thousands, and a process may have a thousand files open."""
 LOG_SUFFIX, INDEX_SUFFIX, SWAP_SUFFIX = ".log", ".index", ".swap"
 _INDEX_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
@@ -58,25 +64,40 @@ class SegmentFiles:
             )
 
     def pieces(self, wanted: OffsetRange) -> Generator[Piece, None, int]:
-        folder = self._data_dir / f"{wanted.target.topic}-{wanted.target.partition}"
         position = wanted.start
-        with ExitStack() as stack:
-            for segment in self._open(folder, wanted, stack):
-                for chunk in segment.chunks(position, self._settings.check_crc):
-                    if self._needs_broker(chunk):
-                        return position
-                    yield Piece(wanted.target, chunk, position, wanted.until, None)
-                    position = max(position, chunk.next_offset)
-                    if position >= wanted.until:
+        while position < wanted.until:
+            with ExitStack() as stack:
+                segments = self._open(wanted._replace(start=position), stack)
+                if not segments:
+                    break
+                for segment in segments:
+                    position = yield from self._read(segment, wanted._replace(start=position))
+                    if position < segment.until_offset:
                         return position
         return position
+
+    def _read(self, segment: Segment, wanted: OffsetRange) -> Generator[Piece, None, int]:
+        """As far as the segment goes, or the range, or files can be trusted."""
+        position = wanted.start
+        try:
+            for chunk in segment.chunks(position, self._settings.check_crc):
+                if self._needs_broker(chunk):
+                    return position
+                yield Piece(wanted.target, chunk, position, wanted.until, None)
+                position = max(position, chunk.next_offset)
+                if position >= wanted.until:
+                    return position
+        except Malformed:
+            return position  # the broker will say what is wrong with it
+        return max(position, segment.until_offset)
 
     def _needs_broker(self, chunk: Chunk) -> bool:
         """Which transactions were aborted is the broker's to say."""
         return bool(self._settings.isolation and (chunk.batches[:, ATTRIBUTES] & TRANSACTIONAL_BIT).any())
 
-    def _open(self, folder: Path, wanted: OffsetRange, stack: ExitStack) -> list[Segment]:
-        """The sealed segments of the range, all of them open; none where they are not to be had."""
+    def _open(self, wanted: OffsetRange, stack: ExitStack) -> list[Segment]:
+        """The next sealed segments of the range, all of them open; none where they are not to be had."""
+        folder = self._data_dir / f"{wanted.target.topic}-{wanted.target.partition}"
         for _ in range(OPEN_ATTEMPTS):
             try:
                 if _topic_id(folder) != wanted.topic_id:
@@ -84,9 +105,9 @@ class SegmentFiles:
                 before, after = os.listdir(folder), os.listdir(folder)
                 if any(name.endswith(SWAP_SUFFIX) for name in (*before, *after)):
                     return []
-                bases = _sealed(after, wanted)
-                if bases == _sealed(before, wanted):
-                    return [stack.enter_context(Segment(folder, base)) for base in bases]
+                sealed = _sealed(after, wanted)
+                if sealed == _sealed(before, wanted):
+                    return [stack.enter_context(Segment(folder, *span)) for span in sealed]
             except FileNotFoundError:
                 stack.close()
         return []
@@ -95,7 +116,8 @@ class SegmentFiles:
 class Segment:
     """One open segment file. Read, not mapped: a file that is cut short under a mapping kills its reader."""
 
-    def __init__(self, folder: Path, base_offset: int) -> None:
+    def __init__(self, folder: Path, base_offset: int, until_offset: int) -> None:
+        self.until_offset = until_offset
         self._base_offset = base_offset
         name = f"{base_offset:020d}"
         self._descriptor = os.open(folder / (name + LOG_SUFFIX), os.O_RDONLY)
@@ -125,7 +147,7 @@ class Segment:
                 yield chunk
                 at += chunk.end
             elif count < window:
-                return  # what is left is no whole batch: the broker will say what is wrong with it
+                raise Malformed("what is left of the file is no whole batch")
             else:
                 window *= 2
 
@@ -148,17 +170,19 @@ class Segment:
         return header.last_offset == last_offset and check_crc(batch, 0, header)
 
 
-def _sealed(names: Iterable[str], wanted: OffsetRange) -> list[int]:
-    """Base offsets of the segments of the range, without the newest, to which the broker still appends.
+def _sealed(names: Iterable[str], wanted: OffsetRange) -> list[tuple[int, int]]:
+    """From which offset to before which the segments of the range go, without the newest, to which the broker still
+    appends.
 
-    None where the range begins before the oldest segment: what became of those records is the broker's to say.
+    None where the range begins before the oldest segment, or in it with records that were deleted since (by
+    DeleteRecords, which leaves them in the file): what became of those is the broker's to say.
     """
     logs = [name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)]
     bases = sorted(int(name) for name in logs if name.isdecimal())
-    if not bases or wanted.start < bases[0]:
+    if not bases or wanted.start < max(bases[0], wanted.log_start):
         return []
-    first = max(index for index, base in enumerate(bases) if base <= wanted.start)
-    return [base for base in bases[first:-1] if base < wanted.until]
+    spans = [(base, until) for base, until in pairwise(bases) if until > wanted.start and base < wanted.until]
+    return spans[:SEGMENTS_OPEN_MAX]
 
 
 def _topic_id(folder: Path) -> uuid.UUID:
