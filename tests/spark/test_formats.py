@@ -6,7 +6,7 @@ import io
 import json
 import pickle
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,52 @@ def test_avro_of_a_registry_is_read_by_the_schema_that_wrote_it() -> None:
         decode(framed(3, b""))
 
 
+def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name, **more}
+
+
+def one_field(kind: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "E", "fields": [{"name": "x", "type": kind, **more}]}
+
+
+MILLIS = logical("long", "timestamp-millis")
+FIXED = {"type": "fixed", "name": "F", "size": 2}
+AT_MS = 1_767_323_045_678
+UUID = "6b0e33ce-26fc-4f5c-9c2c-5a8a3bc1f0d2"
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "wanted", "found"),
+    [
+        ("long", AT_MS, MILLIS, ORDER["at"]),
+        (["null", "long"], AT_MS, ["null", MILLIS], ORDER["at"]),
+        ({"type": "array", "items": "long"}, [AT_MS], {"type": "array", "items": MILLIS}, [ORDER["at"]]),
+        ({"type": "map", "values": "long"}, {"a": AT_MS}, {"type": "map", "values": MILLIS}, [("a", ORDER["at"])]),
+        ("long", AT_MS, logical("long", "local-timestamp-millis"), ORDER["at"].replace(tzinfo=None)),
+        (MILLIS, ORDER["at"], logical("long", "timestamp-micros"), ORDER["at"]),
+        (logical("string", "uuid"), UUID, "string", UUID),
+        ("string", UUID, logical("string", "uuid"), UUID),
+        (logical("int", "time-millis"), time(1, 2, 3, 4000), logical("int", "time-millis"), 3_723_004),
+        (logical("long", "time-micros"), time(1, 2, 3, 4), logical("long", "time-micros"), 3_723_000_004),
+        ("string", "soon", logical("string", "timestamp-millis"), "soon"),
+        (FIXED, b"ab", {**FIXED, "logicalType": "uuid"}, b"ab"),
+    ],
+)
+def test_avro_values_are_what_the_reader_calls_them(written: Any, value: Any, wanted: Any, found: Any) -> None:
+    """A logical type may be added to a schema, dropped from it, stand where it means nothing, or have no Spark type."""
+    schema, writer = one_field(wanted), one_field(written)
+    decode = AvroDecoder(schema, True, {1: writer})
+    (row,) = outcomes(pa.array([framed(1, avro({"x": value}, writer))]), spark_type(schema), decode).to_pylist()
+    assert row == {"data": {"x": found}, "error": None}
+
+
+def test_an_avro_default_is_in_the_units_of_its_field() -> None:
+    empty, schema = {"type": "record", "name": "E", "fields": []}, one_field(MILLIS, default=AT_MS)
+    decode = AvroDecoder(schema, True, {1: empty})
+    rows = outcomes(pa.array([framed(1, b"")] * 2), spark_type(schema), decode).to_pylist()
+    assert rows == [{"data": {"x": ORDER["at"]}, "error": None}] * 2
+
+
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [
@@ -115,6 +161,7 @@ def test_bad_avro_is_the_rows_error(value: bytes, complaint: str) -> None:
         ("{", "is no JSON"),
         ({"type": "recrod"}, "not an Avro schema"),
         (["int", "string"], "union of 2 types"),
+        (logical("bytes", "decimal", precision=39), "decimal of 39 digits has no Spark type"),
         (
             {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["null", "T"]}]},
             "record T contains itself",

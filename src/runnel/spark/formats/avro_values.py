@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.types import (
@@ -50,14 +51,20 @@ PRIMITIVES: dict[str, DataType] = {
     "enum": StringType(),
     "fixed": BinaryType(),
 }
+# By what they annotate: on anything else a logical type means nothing.
 LOGICAL: dict[str, DataType] = {
-    "date": DateType(),
-    "timestamp-millis": TimestampType(),
-    "timestamp-micros": TimestampType(),
-    "local-timestamp-millis": TimestampNTZType(),
-    "local-timestamp-micros": TimestampNTZType(),
-    "uuid": StringType(),
+    "int-date": DateType(),
+    "long-timestamp-millis": TimestampType(),
+    "long-timestamp-micros": TimestampType(),
+    "long-local-timestamp-millis": TimestampNTZType(),
+    "long-local-timestamp-micros": TimestampNTZType(),
+    "string-uuid": StringType(),
 }
+DECIMALS = ("bytes-decimal", "fixed-decimal")
+DECIMAL_PRECISION_MAX = 38
+
+Conversion: TypeAlias = Callable[[Any], Any] | None
+"""None where all values are fine as they are."""
 
 
 def from_avro(
@@ -86,9 +93,10 @@ class AvroDecoder:
         self._framed = framed
         self._writers = dict(writers)
         self._parsed: dict[int | None, Any] = {}
+        self._convert: Conversion = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_parsed": {}}
+        return {**self.__dict__, "_parsed": {}, "_convert": None}
 
     def __call__(self, value: bytes) -> Any:
         import fastavro
@@ -104,10 +112,12 @@ class AvroDecoder:
         left = len(value) - source.tell()
         if left:
             raise ValueError(f"{left} bytes are left after the record: it was written with another schema")
-        return _plain(found)
+        return found if self._convert is None else self._convert(found)
 
     def _reader(self) -> Any:
-        return self._parse(None, self._schema)
+        if None not in self._parsed:
+            self._convert = _conversion(self._parse(None, self._schema), {})
+        return self._parsed[None]
 
     def _writer(self, number: int) -> Any:
         if number not in self._writers:
@@ -120,17 +130,6 @@ class AvroDecoder:
         if number not in self._parsed:
             self._parsed[number] = fastavro.parse_schema(schema)
         return self._parsed[number]
-
-
-def _plain(value: Any) -> Any:
-    """As Arrow takes it: UUIDs are text."""
-    import uuid
-
-    if isinstance(value, dict):
-        return {name: _plain(field) for name, field in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, uuid.UUID) else value
 
 
 def _loaded(schema: AvroSchema) -> AvroSchema:
@@ -190,7 +189,78 @@ def _union(branches: list[Any], named: dict[str, Any], inside: tuple[str, ...]) 
 
 
 def _logical(schema: Mapping[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
-    if schema["logicalType"] == "decimal":
+    name = _logical_name(schema)
+    if name in DECIMALS:
+        if schema["precision"] > DECIMAL_PRECISION_MAX:
+            raise OptionError(f"an Avro decimal of {schema['precision']} digits has no Spark type: those have 38")
         return DecimalType(schema["precision"], schema.get("scale", 0))
     plain = {name: value for name, value in schema.items() if name != "logicalType"}
-    return LOGICAL.get(schema["logicalType"]) or _type(plain, named, inside)
+    return LOGICAL.get(name) or _type(plain, named, inside)
+
+
+def _logical_name(schema: Mapping[str, Any]) -> str:
+    return f"{schema['type']}-{schema.get('logicalType')}"
+
+
+# Values ---------------------------------------------------------------------------------------------------------
+
+
+def _conversion(schema: Any, named: dict[str, Any]) -> Conversion:
+    """What is still to be done to values of a schema that has a Spark type, so that Arrow takes them for it."""
+    if isinstance(schema, list):
+        return _optional(next((_conversion(each, named) for each in schema if each != "null"), None))
+    if isinstance(schema, str):
+        return _conversion(named[schema], named) if schema in named else CONVERSIONS.get(schema)
+    kind = schema["type"]
+    if "name" in schema:
+        named[schema["name"]] = schema
+    if kind == "record":
+        return _of_record([(field["name"], _conversion(field["type"], named)) for field in schema["fields"]])
+    if kind == "array":
+        return _of_array(_conversion(schema["items"], named))
+    if kind == "map":
+        return _of_map(_conversion(schema["values"], named))
+    return CONVERSIONS.get(_logical_name(schema)) or _conversion(kind, named)
+
+
+def _optional(convert: Conversion) -> Conversion:
+    return convert and (lambda value: None if value is None else convert(value))
+
+
+def _of_record(fields: list[tuple[str, Conversion]]) -> Conversion:
+    converted = [(name, convert) for name, convert in fields if convert is not None]
+    # A copy: where a default stands in for a record, it is the same one every time.
+    return (lambda row: {**row, **{name: convert(row[name]) for name, convert in converted}}) if converted else None
+
+
+def _of_array(convert: Conversion) -> Conversion:
+    return convert and (lambda items: [convert(item) for item in items])
+
+
+def _of_map(convert: Conversion) -> Conversion:
+    return convert and (lambda pairs: {key: convert(value) for key, value in pairs.items()})
+
+
+def _micros(value: Any) -> Any:
+    """A time that is still the number in the file: of a writer that did not call it one, or of a default."""
+    return value * 1000 if isinstance(value, int) else value
+
+
+def _time_micros(value: Any) -> Any:
+    if not isinstance(value, time):
+        return value
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+def _time_millis(value: Any) -> Any:
+    return _time_micros(value) // 1000 if isinstance(value, time) else value
+
+
+# What a writer calls a UUID is one to fastavro, whatever it is to the reader.
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "string": str,
+    "long-timestamp-millis": _micros,
+    "long-local-timestamp-millis": _micros,
+    "int-time-millis": _time_millis,
+    "long-time-micros": _time_micros,
+}
