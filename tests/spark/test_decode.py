@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -188,11 +189,17 @@ def test_snappy_in_the_framing_of_java_clients() -> None:
     assert len(decode(log)) == 50
 
 
-def test_records_of_the_time_before_batches_are_refused_with_the_reason() -> None:
-    log = bytearray(encode_batch([(0, b"k", b"v", ())]))
-    log[16] = 1
-    with pytest.raises(Malformed, match="magic 1 cannot be read"):
-        decode(bytes(log))
+def old_message(magic: int, value: bytes) -> bytes:
+    """A message of Kafka 0.9 or 0.10: without key, and with a timestamp in the newer of the two."""
+    content = struct.pack(">bb", magic, 0) + b"\0" * 8 * magic + struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", 0, 4 + len(content), zlib.crc32(content)) + content
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("log", [(b"",), (b"x",), (b"x",) * 5, (b"x" * 100,)], ids=lambda log: f"{len(b''.join(log))}")
+def test_records_of_the_time_before_batches_are_refused_with_the_reason(magic: int, log: tuple[bytes, ...]) -> None:
+    with pytest.raises(Malformed, match=f"magic {magic} cannot be read"):
+        decode(b"".join(old_message(magic, value) for value in log))
 
 
 def test_header_keys_that_are_not_text_are_readable_as_java_reads_them() -> None:

@@ -26,6 +26,7 @@ from runnel.spark.decode.kernels import (
     HEADER_BYTES,
     INDEX_COLUMNS,
     LAST_OFFSET,
+    MAGIC_AT,
     POSITION,
     PRODUCER_ID,
     RECORD_BYTES_MIN,
@@ -45,7 +46,6 @@ ABORT_MARKER = 0
 
 _thread = threading.local()
 """Holds each thread's Inflater: its buffer is worth keeping from chunk to chunk."""
-_MAGIC_AT = 16
 _TABLE_ROWS = 4096
 _REASONS = {
     kernels.BAD_LENGTH: "a record batch claims a length that no batch has",
@@ -102,7 +102,7 @@ def _scan(data: Numbers, check_crc: bool) -> tuple[Numbers, int]:
         if status == kernels.OK:
             return (tables[0] if len(tables) == 1 else np.concatenate(tables)), position
         if status == kernels.BAD_MAGIC:
-            magic = data[position + _MAGIC_AT]
+            magic = data[position + MAGIC_AT]
             raise Malformed(
                 f"a record batch of magic {magic} cannot be read: its topic holds records of Kafka before 0.11; "
                 "have a current broker rewrite them"

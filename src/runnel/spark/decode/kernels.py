@@ -16,6 +16,10 @@ from runnel.spark.memory import copy_bytes
 
 HEADER_BYTES = 61
 LENGTH_PREFIX_BYTES = 12
+MAGIC_AT = 16
+MAGIC = 2
+OLD_MESSAGE_BYTES_MIN = 14
+"""Without the prefix. What Kafka had before batches may be shorter than the header of one."""
 RECORD_BYTES_MIN = 7
 LOG_APPEND_TIME_BIT = 0x08
 VARINT_BYTES_MAX = 5
@@ -73,14 +77,18 @@ def scan_batches(data: Any, position: int, check_crc: bool, table: Any) -> Any:
     A batch that is cut off ends the walk with OK: the next fetch brings it whole.
     """
     rows, limit = 0, len(data)
-    while limit - position >= HEADER_BYTES:
+    while limit - position > MAGIC_AT:
         length = _read_i32(data, position + 8)
+        end = position + LENGTH_PREFIX_BYTES + length
+        if data[position + MAGIC_AT] < MAGIC and length >= OLD_MESSAGE_BYTES_MIN and end <= limit:
+            return rows, BAD_MAGIC, position
+        if limit - position < HEADER_BYTES:
+            break
         if length < HEADER_BYTES - LENGTH_PREFIX_BYTES:
             return rows, BAD_LENGTH, position
-        end = position + LENGTH_PREFIX_BYTES + length
         if end > limit:
             break
-        if data[position + 16] != 2:
+        if data[position + MAGIC_AT] != MAGIC:
             return rows, BAD_MAGIC, position
         if rows == len(table):
             return rows, TABLE_FULL, position
