@@ -14,8 +14,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from harness.conditions import wait_until
 from harness.topics import create_topic
+from runnel.client.errors import refused
+from runnel.spark import stream_reader as stream_reader_module
+from runnel.spark.brokers import offsets as offsets_module
 from runnel.spark.errors import DataLoss
 from runnel.spark.stream_reader import StreamReader
+from runnel.wire.errors import ErrorCode
 from spark.records import BASE_MS, numbered, produce, read, stream_reader, values
 from spark.test_batch_reader import delete_records, delete_topic
 
@@ -177,6 +181,29 @@ def test_a_group_with_members_refuses_commits_and_the_query_goes_on(
         assert rows == [b"0", b"1", b"2"]
     finally:
         member.close()
+
+
+def test_a_group_without_coordinator_is_waited_for_once(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at every trigger: on a cluster with too few brokers for its offsets topic, no group ever has one."""
+    asked: list[str] = []
+
+    def refuse(cluster: Any, group_id: str) -> int:
+        asked.append(group_id)
+        raise refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group '{group_id}'")
+
+    monkeypatch.setattr(stream_reader_module, "COMMIT_PATIENCE_S", 0.2)
+    reader = open_reader(subscribe=topic)
+    with monkeypatch.context() as without:
+        without.setattr(offsets_module, "_coordinator", refuse)
+        reader.commit({topic: {"0": 0}})
+        assert len(asked) > 1
+        asked.clear()
+        reader.commit({topic: {"0": 0}})
+        assert len(asked) == 1
+    reader.commit({topic: {"0": 0}})
+    assert committed(bootstrap, f"spark-runnel-{topic}", topic) == 0
 
 
 def test_a_checkpoint_of_sparks_connector_is_read(

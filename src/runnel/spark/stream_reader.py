@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 
 from runnel.client.errors import ClientError
 from runnel.spark.brokers.cluster import Cluster
-from runnel.spark.brokers.offsets import commit_offsets
+from runnel.spark.brokers.offsets import COMMIT_PATIENCE_S, commit_offsets
 from runnel.spark.planning.changes import compare
 from runnel.spark.planning.limits import Delay, rate_limited
 from runnel.spark.planning.offsets import OffsetReader
@@ -142,9 +142,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         changed = {target: offset for target, offset in offsets.items() if self._committed.get(target) != offset}
         if self._options.group_id is None or not changed:
             return
+        # A cluster may have no coordinator for days (too few brokers for its offsets topic): one wait is enough.
+        patience_s = 0.0 if self._commit_failed else COMMIT_PATIENCE_S
         try:
-            commit_offsets(self._offsets().cluster, self._options.group_id, changed)
+            commit_offsets(self._offsets().cluster, self._options.group_id, changed, patience_s=patience_s)
             self._committed.update(changed)
+            self._commit_failed = False
         except ClientError as error:
             if not self._commit_failed:
                 log.warning("progress is not shown to lag tools: %s", error.message)

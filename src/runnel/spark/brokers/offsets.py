@@ -45,7 +45,9 @@ def list_offsets(
     return cluster.ask_leaders(wanted, ask, patience_s=patience_s)
 
 
-def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+def commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], *, patience_s: float = COMMIT_PATIENCE_S
+) -> None:
     """Commit as a consumer that manages its own partitions does; refused while the group has members."""
     rows = {
         target: {
@@ -71,7 +73,7 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
         "group_instance_id": None,
         "topics": topics,
     }
-    patience = Patience(COMMIT_PATIENCE_S)
+    patience = Patience(patience_s)
     while True:
         try:
             reply = cluster.connect(_coordinator(cluster, group_id)).call(ApiKey.OFFSET_COMMIT, body)
