@@ -12,6 +12,7 @@ from runnel.examples.shop.expected import expected_outcome
 from runnel.examples.shop.folder import DemoError, DemoFolder, Ledger
 from runnel.examples.shop.outcome import Outcome, differences
 from runnel.examples.shop.sending import sent_records
+from runnel.spark.pipelines.project import load_project
 
 PARTS = [part.name for part in fields(Outcome)]
 
@@ -66,6 +67,24 @@ def test_a_folder_that_a_demo_made_is_emptied(tmp_path: Path) -> None:
     assert folder.load(seed=9, sessions_per_minute=9) == ledger, "a demo goes on as it began"
     folder.prepare(fresh=True)
     assert folder.load(seed=9, sessions_per_minute=9) == Ledger(9, 9)
+
+
+def test_emptying_leaves_the_folder_itself_which_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real" / "lake").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    folder = DemoFolder(tmp_path / "link")
+    folder.load(seed=3, sessions_per_minute=4)
+    folder.prepare(fresh=True)
+    assert list((tmp_path / "real").iterdir()) == []
+
+
+def test_folders_are_named_as_spark_reads_them(tmp_path: Path) -> None:
+    folder = DemoFolder(tmp_path / "büro")
+    folder.prepare()
+    folder.write_project("localhost:9092")
+    assert load_project(folder.project).local_storage == folder.storage
+    with pytest.raises(DemoError, match="name another --folder"):
+        DemoFolder(tmp_path / "my demo").prepare()
 
 
 def test_a_damaged_ledger_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,15 +24,18 @@ if TYPE_CHECKING:
 @bootstrap_options
 def init(name: str) -> None:
     """Make a project in the new folder NAME: a topic, cleaned into a table, summed up, and a topic of results."""
-    from runnel.spark.pipelines.starter import make_project
-
     folder = Path(name)
     if folder.exists():
         raise click.ClickException(f"{name} exists already: choose another name, or remove it")
     bootstrap = chosen_bootstrap()
-    for path in make_project(folder, bootstrap):
+    with plain_words(EXTRA):
+        from runnel.spark.pipelines.starter import make_project
+
+        made = make_project(folder, bootstrap)
+    for path in made:
         click.echo(f"made {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
-    note(f"next: runnel topic create orders -b {bootstrap} (the topic that it reads), then: runnel pipeline run {name}")
+    command = f"runnel pipeline run {shlex.quote(name)}"
+    note(f"next: runnel topic create orders -b {bootstrap} (the topic that it reads), then: {command}")
 
 
 @click.command()

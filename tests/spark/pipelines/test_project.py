@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
+from runnel.cli.main import cli
 from runnel.spark.pipelines.project import load_project
 from runnel.spark.pipelines.spec_file import ProjectError, find_projects
 from runnel.spark.pipelines.starter import make_project
@@ -43,6 +46,13 @@ def complaints(folder: Path) -> list[str]:
         (GOOD.replace("glob:\n", "globs:\n"), "must be `glob: {include: transformations/**}`"),
         (GOOD + "configuration: [a]\n", "configuration"),
         (GOOD + "configuration:\n  spark.sql.shuffle.partitions: 2\n", "spark.sql.shuffle.partitions"),
+        (GOOD.replace("file:///", "file://"), "must be an absolute URI"),
+        (GOOD.replace("tmp/shop", "tmp/my shop"), "spark-pipeline.yml:2: storage has ' ' in its path"),
+        (GOOD.replace("tmp/shop", "tmp/my%20shop"), "spark-pipeline.yml:2: storage has '%' in its path"),
+        (GOOD.replace("name: shop", "name:"), "spark-pipeline.yml:1: name must be a text"),
+        (GOOD.replace("name: shop", "name: !mine shop"), "spark-pipeline.yml:1: this is not YAML: could not determine"),
+        (GOOD.replace("name: shop", "name: 2026-13-01"), "this is not YAML: month must be in"),
+        (GOOD + "? [a]\n: b\n", "this is not YAML: found unhashable key"),
         ("", "must be a mapping"),
         ("- name\n", "must be a mapping"),
     ],
@@ -87,6 +97,44 @@ def test_the_starter_is_a_project(tmp_path: Path) -> None:
         "transformations/revenue.sql",
     ]
     assert "broker:9092" in (project.folder / "transformations" / "orders.py").read_text()
+
+
+@pytest.mark.parametrize("name", ["123", "it's", "a:b", "büro"])
+def test_the_starter_takes_any_name_that_spark_takes(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    make_project(folder, "broker:9092")
+    project = load_project(folder)
+    assert (project.name, project.spec.name) == (name, name)
+    assert project.local_storage == folder / "pipeline-storage", "escapes would be another folder to Spark"
+    compile((folder / "transformations" / "orders.py").read_text(), "orders.py", "exec")
+    assert f"run {shlex.quote(name)} " in (folder / "README.md").read_text()
+
+
+def test_the_starter_is_not_made_where_spark_would_lose_its_checkpoints(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="Spark loses checkpoints where a path has ' '"):
+        make_project(tmp_path / "my shop", "broker:9092")
+    assert not (tmp_path / "my shop").exists()
+
+
+def test_the_readme_of_the_starter_has_commands_that_there_are(tmp_path: Path) -> None:
+    make_project(tmp_path / "shop", "broker:9092")
+    lines = (tmp_path / "shop" / "README.md").read_text().splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("    runnel ")]
+    assert len(commands) == 5
+    for command in commands:
+        parse_only(command)
+
+
+def parse_only(arguments: list[str]) -> None:
+    """Fails on words that the command line does not know."""
+    command: click.Command = cli
+    context: click.Context | None = None
+    while isinstance(command, click.Group):
+        context = click.Context(command, parent=context)
+        found = command.get_command(context, arguments[0])
+        assert found is not None, arguments
+        command, arguments = found, arguments[1:]
+    command.make_context("test", arguments, parent=context)
 
 
 def test_a_project_is_found_from_below_as_spark_does(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from runnel.spark.pipelines.spec_file import escaped_characters, storage_uri
+
 LEDGER = "demo.json"
 
 
@@ -64,6 +66,11 @@ class DemoFolder:
 
     def prepare(self, *, fresh: bool = False) -> None:
         """Make the folder. `fresh` empties it, if a demo made it."""
+        wrong = escaped_characters(str(self.root))
+        if wrong:
+            raise DemoError(
+                f"Spark loses checkpoints where a path has '{wrong}': name another --folder than {self.root}"
+            )
         if fresh and self.root.exists():
             self._clear()
         self.root.mkdir(parents=True, exist_ok=True)
@@ -78,14 +85,18 @@ class DemoFolder:
         shipped = Path(__file__).with_name("project")
         shutil.copytree(shipped, self.project, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         spec = self.project / "spark-pipeline.yml"
-        places = {"storage": self.storage.as_uri(), "lake": self.lake, "bootstrap": bootstrap}
+        places = {"storage": storage_uri(self.storage), "lake": self.lake, "bootstrap": bootstrap}
         spec.write_text(spec.read_text().format(**places))
 
     def _clear(self) -> None:
         entries = list(self.root.iterdir())
         if entries and not self._ledger_path.exists():
             raise DemoError(f"{self.root} was not made by a demo ({LEDGER} is not in it): name another --folder")
-        shutil.rmtree(self.root)
+        for entry in entries:  # not the folder itself: it may be the current one, or a link
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
     def load(self, seed: int, sessions_per_minute: int) -> Ledger:
         """What was sent so far, or a new ledger. A demo goes on as it began: seed and rate are those of its start."""

@@ -6,10 +6,10 @@ In: a folder or a `spark-pipeline.yml`. Out: a `Place`, or ProjectError with eve
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 import yaml
 
@@ -17,6 +17,9 @@ SPEC_FILE_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SPEC_FIELDS = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
 NOTES_FOLDER = "_runnel"
 """Under the storage: what `runnel pipeline` writes there. Spark's own folders are named otherwise."""
+# As Hadoop reads a URI: what follows the scheme and the host is the path, and nothing in it is escaped.
+_URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/]*))?(?P<path>/.*)", re.DOTALL)
+_ESCAPED = re.compile(r"[^\w!$&'()*+,./:;=@~-]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,8 @@ class Place:
     @property
     def local_storage(self) -> Path | None:
         """The storage as a folder of this machine, or None where it is elsewhere (s3a, hdfs)."""
-        parts = urlparse(self.storage)
-        return Path(unquote(parts.path)) if parts.scheme == "file" else None
+        parts = _URI.fullmatch(self.storage)
+        return Path(parts["path"]) if parts is not None and parts["scheme"].lower() == "file" else None
 
     @property
     def notes(self) -> Path:
@@ -81,6 +84,17 @@ def find_place(place: str | Path) -> Place:
         raise ProjectError(problems)
     document = yaml.safe_load(spec_path.read_text(encoding="utf-8"))
     return Place(spec_path, str(document["name"]), str(document["storage"]))
+
+
+def storage_uri(folder: Path) -> str:
+    """How a spec names this folder: not `as_uri()`, whose escapes Spark takes for parts of the name."""
+    return f"file://{folder}"
+
+
+def escaped_characters(path: str) -> str:
+    """Those that Spark 4.3 writes as %20 and the like in the path of its checkpoints, so that these lie elsewhere."""
+    found = (character for character in path if character.isascii() or character.isspace())
+    return "".join(dict.fromkeys(character for character in found if _ESCAPED.match(character)))
 
 
 def _find_spec(folder: Path, place: str | Path) -> Path:
@@ -108,11 +122,13 @@ def find_projects(folder: Path, depth_max: int) -> Iterator[Path]:
 def _spec_problems(path: Path) -> Iterator[Problem]:
     """What Spark's loader would stop at one by one, or with a traceback."""
     try:
-        document = yaml.compose(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        yaml.safe_load(text)  # tags that mean nothing here, keys that cannot be any
+        document = yaml.compose(text)
     except UnicodeDecodeError:
         yield Problem("the file is not UTF-8 text", path.name)
         return
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # the latter for 2026-13-01, which YAML takes for a date
         yield Problem(f"this is not YAML: {_yaml_reason(error)}", path.name, _yaml_line(error))
         return
     if not isinstance(document, yaml.MappingNode):
@@ -124,6 +140,8 @@ def _spec_problems(path: Path) -> Iterator[Problem]:
         seen[key.value] = value
         if key.value not in SPEC_FIELDS:
             yield Problem(f"unknown field '{key.value}': {_nearest(key.value)}", path.name, line)
+        elif key.value == "name" and not (isinstance(value, yaml.ScalarNode) and value.value):
+            yield Problem("name must be a text", path.name, line)
         elif key.value == "storage":
             yield from _storage_problems(path, value.value, line)
         elif key.value == "libraries":
@@ -141,9 +159,14 @@ def _nearest(name: str) -> str:
 
 
 def _storage_problems(path: Path, storage: object, line: int) -> Iterator[Problem]:
-    if not isinstance(storage, str) or not urlparse(storage).scheme or not urlparse(storage).path.startswith("/"):
-        example = (path.parent / "pipeline-storage").as_uri()
-        yield Problem(f"storage '{storage}' must be an absolute URI: write e.g. {example}", path.name, line)
+    parts = _URI.fullmatch(storage) if isinstance(storage, str) else None
+    if parts is None or (parts["scheme"].lower() == "file" and parts["host"]):
+        example = storage_uri(path.parent / "pipeline-storage")
+        shown = storage if isinstance(storage, str) else "(no text)"
+        yield Problem(f"storage '{shown}' must be an absolute URI: write e.g. {example}", path.name, line)
+    elif wrong := escaped_characters(parts["path"]):
+        reason = f"storage has '{wrong}' in its path, which Spark escapes for its checkpoints and then loses them"
+        yield Problem(f"{reason}: name a folder without", path.name, line)
 
 
 def _library_problems(path: Path, node: yaml.Node, line: int) -> Iterator[Problem]:
@@ -157,10 +180,10 @@ def _library_problems(path: Path, node: yaml.Node, line: int) -> Iterator[Proble
             yield Problem(f"in libraries, {entry!r} must be `glob: {{include: transformations/**}}`", path.name, line)
 
 
-def _yaml_reason(error: yaml.YAMLError) -> str:
+def _yaml_reason(error: Exception) -> str:
     return (getattr(error, "problem", None) or getattr(error, "context", None) or str(error)).strip()
 
 
-def _yaml_line(error: yaml.YAMLError) -> int | None:
+def _yaml_line(error: Exception) -> int | None:
     mark = getattr(error, "problem_mark", None)
     return mark.line + 1 if mark is not None else None

@@ -5,12 +5,16 @@ In: a name and a broker's address. Out: a folder. Everything in it is plain Spar
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from string import Template
 
+from runnel.spark.pipelines.spec_file import Problem, ProjectError, escaped_characters, storage_uri
+
 _SPEC = """\
 # A Spark Declarative Pipelines project: `runnel pipeline run`, or Spark's own `spark-pipelines run`.
-name: $name
+name: $quoted_name
 storage: $storage
 libraries:
   - glob:
@@ -35,7 +39,7 @@ def decoded(reader: str) -> DataFrame:
         .option("kafka.bootstrap.servers", "$bootstrap")
         .option("subscribe", "orders")
         .option("startingOffsets", "earliest")
-        .option("kafka.group.id", f"$name-{reader}")
+        .option("kafka.group.id", $group + reader)
         .load()
     )
     return records.select("*", from_json("value", "id long, customer string, total double").alias("decoded"))
@@ -87,9 +91,9 @@ The topic `orders` becomes a table of good orders and one of rejected records, t
 
     runnel topic create orders -b $bootstrap
     runnel produce orders -b $bootstrap -v '{"id": 1, "customer": "Ada", "total": 120.5}'
-    runnel pipeline validate $name
-    runnel pipeline run $name               # processes what is there; --every 10s goes on until `runnel pipeline stop`
-    runnel consume orders-large -b $bootstrap --from start -e
+    runnel pipeline validate $project
+    runnel pipeline run $project             # processes what is there; --every 10s goes on until `runnel pipeline stop`
+    runnel consume orders-large -b $bootstrap -e
 
 A look at a table:
 
@@ -111,9 +115,20 @@ _FILES = {
 def make_project(folder: Path, bootstrap: str) -> list[Path]:
     """Write the starter into `folder`, which must not exist; answers the files."""
     folder = folder.resolve()
+    wrong = escaped_characters(str(folder))
+    if wrong:
+        raise ProjectError(
+            [Problem(f"Spark loses checkpoints where a path has '{wrong}': choose another than {folder}")]
+        )
     folder.mkdir(parents=True)
-    storage = folder / "pipeline-storage"
-    values = {"name": folder.name, "bootstrap": bootstrap, "storage": storage.as_uri()}
+    values = {
+        "name": folder.name,
+        "project": shlex.quote(folder.name),
+        "quoted_name": _quoted(folder.name),
+        "group": _quoted(f"{folder.name}-"),
+        "bootstrap": bootstrap,
+        "storage": _quoted(storage_uri(folder / "pipeline-storage")),
+    }
     written = []
     for name, text in _FILES.items():
         path = folder / name
@@ -121,3 +136,8 @@ def make_project(folder: Path, bootstrap: str) -> list[Path]:
         path.write_text(Template(text).substitute(values), encoding="utf-8")
         written.append(path)
     return written
+
+
+def _quoted(text: str) -> str:
+    """As YAML and Python read it alike."""
+    return json.dumps(text, ensure_ascii=False)
