@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -83,7 +84,8 @@ def stop(project: str, timeout_s: float) -> int:
             note(f"{loaded.name} does not run: {_summary(state)}")
             return EXIT_NOT_RUNNING
         pid = int(state["pid"])
-        os.kill(pid, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # it ended this moment
+            os.kill(pid, signal.SIGTERM)
         note(f"{loaded.name}: asked pid {pid} to stop")
         deadline_s = time.monotonic() + timeout_s
         while is_running(loaded):

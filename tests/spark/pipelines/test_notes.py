@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +91,24 @@ def test_metrics_are_what_prometheus_reads(project: Project) -> None:
 def test_two_processes_do_not_run_one_project(project: Project) -> None:
     with RunNotes(project), pytest.raises(AlreadyRunning, match=f"pid {os.getpid()} runs this pipeline"):
         RunNotes(project).__enter__()
+    with RunNotes(project):
+        pass
+
+
+def test_who_only_looks_does_not_keep_a_run_from_beginning(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`status` and `stop` take the lock too, for a moment; here for as long as the first attempt lasts."""
+    with RunNotes(project):
+        pass
+    looking = (project.notes / "lock").open()
+    fcntl.flock(looking, fcntl.LOCK_SH)
+
+    def flock_then_looked(lock: object, kind: int, flock: Callable[..., None] = fcntl.flock) -> None:
+        try:
+            flock(lock, kind)
+        finally:
+            looking.close()
+
+    monkeypatch.setattr(fcntl, "flock", flock_then_looked)
     with RunNotes(project):
         pass
 

@@ -25,6 +25,8 @@ RUNNING, WAITING, STARTING = "running", "waiting", "starting"
 COMPLETED, FAILED, STOPPED = "completed", "failed", "stopped"
 KILLED = "killed"
 """What a reader makes of a state that says it runs while nobody holds the lock."""
+LOOKS_MAX = 1000
+"""How often a run that begins meets somebody who only looks, before it gives up."""
 
 
 class AlreadyRunning(RuntimeError):
@@ -49,9 +51,7 @@ class RunNotes:
     def __enter__(self) -> RunNotes:
         (self._folder / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
         self._lock = (self._folder / LOCK_FILE).open("a")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _take(self._lock):
             self._lock.close()
             pid = self._state.get("pid")
             raise AlreadyRunning(f"pid {pid} runs this pipeline: `runnel pipeline stop` ends it") from None
@@ -126,12 +126,27 @@ def current_state(project: Place) -> dict[str, Any]:
 
 
 def is_running(project: Place) -> bool:
-    with contextlib.suppress(FileNotFoundError), (project.notes / LOCK_FILE).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
+    with contextlib.suppress(FileNotFoundError), (project.notes / LOCK_FILE).open() as lock:
+        return not _lock(lock, fcntl.LOCK_SH)
     return False
+
+
+def _take(lock: IO[str]) -> bool:
+    """The lock of a run; False where another run has it. Who only looks holds it too, for a moment: that is no run."""
+    for _ in range(LOOKS_MAX):
+        if _lock(lock, fcntl.LOCK_EX):
+            return True
+        if not _lock(lock, fcntl.LOCK_SH):
+            return False
+    return False
+
+
+def _lock(lock: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 # Metrics --------------------------------------------------------------------------------------------------------
