@@ -46,6 +46,14 @@ def test_where_a_name_is_defined(write_project: Write) -> None:
     assert find_definition(project, "nothing") == (None, None)
 
 
+def test_a_name_that_is_used_is_not_defined_there(write_project: Write) -> None:
+    used = "CREATE MATERIALIZED VIEW revenue AS SELECT sum(total) FROM orders;"
+    defined = "\nCREATE OR REFRESH STREAMING TABLE IF NOT EXISTS db.`Orders` AS SELECT 1;"
+    project = load_project(write_project({"a.sql": used, "b.sql": defined}))
+    assert find_definition(project, "orders") == ("transformations/b.sql", 2)
+    assert find_definition(project, "total") == (None, None)
+
+
 @pytest.mark.parametrize(
     ("name", "resolved", "shown"),
     [

@@ -26,6 +26,9 @@ _FLOW = re.compile(
     rf"\bCREATE\s+FLOW\s+(?P<name>{_NAME})\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO\s+(?:TABLE\s+)?(?P<target>{_NAME})",
     re.IGNORECASE,
 )
+_DEFINED = re.compile(
+    rf"\bCREATE\s+(?:\w+\s+)*?(?:VIEW|TABLE|FLOW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{_NAME})", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,16 @@ def streaming_definitions(project: Project) -> tuple[list[SqlTable], list[SqlFlo
 
 def find_definition(project: Project, name: str) -> tuple[str | None, int | None]:
     """File and line of whatever an SQL file defines by this name."""
-    defined = re.compile(rf"\bCREATE\b[^;]*?\b(?:VIEW|TABLE|FLOW)\b[^;]*?\b{re.escape(name)}\b", re.IGNORECASE)
     for file, text in _texts(project):
-        found = defined.search(text)
-        if found is not None:
-            return file, _line(text, found)
+        for found in _DEFINED.finditer(text):
+            if _last_part(found["name"]) == name.lower():
+                return file, _line(text, found)
     return None, None
+
+
+def _last_part(name: str) -> str:
+    *_, last = (found.group() for found in re.finditer(_PART, name))
+    return last.strip("`").lower()
 
 
 def _texts(project: Project) -> Iterator[tuple[str, str]]:
