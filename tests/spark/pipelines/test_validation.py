@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.process import free_port
+from harness.process import BrokerProcess, free_port
+from runnel.spark.kafka_options import BrokerSettings
+from runnel.spark.pipelines.checks import Brokers
 
 if TYPE_CHECKING:
     from runnel.spark.pipelines import PipelineSession
@@ -203,3 +205,23 @@ def test_two_flows_into_one_table_of_files_are_refused(open_project: Open, write
     assert len(problems) == 2, problems
     refused = session.run()
     assert "records of one of them would be lost" in str(refused.error)
+
+
+def test_a_broker_that_answered_before_is_waited_for(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, port=free_port())
+    settings = BrokerSettings(broker.address)
+    (reason,) = Brokers().missing_topics(settings, set(), created=False)
+    assert "does not answer" in reason
+    broker.spawn()
+    try:
+        assert list(Brokers(known=True).missing_topics(settings, set(), created=False)) == []
+    finally:
+        broker.kill()
+
+
+def test_what_definitions_print_is_not_mixed_with_what_programs_read(
+    open_project: Open, write_project: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = write_project({"odd[1].py": HEAD + "print('hello')\n@dp.materialized_view\ndef odd(): return 1\n"})
+    assert "odd must return a DataFrame" in found(open_project(project))[0], "files of any name are read"
+    assert capsys.readouterr() == ("", "hello\n")

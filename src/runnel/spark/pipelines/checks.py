@@ -39,21 +39,26 @@ if TYPE_CHECKING:
 
 ANSWER_S = 5.0
 """How long a broker may take to answer before it is called unreachable."""
+RESTART_S = 30.0
+"""How long a broker that answered before may be away."""
 TOPIC_SINK, LAKE_SINK = "runnel", "runnel-lake"
 _ANY_ROW = StructType([StructField("value", StringType()), StructField("topic", StringType())])
 
 
 class Brokers:
-    """Asks each cluster once what a project wants to know of it."""
+    """Asks each cluster once what a project wants to know of it. `known`: they have answered before, so a restart is
+    waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, known: bool = False) -> None:
+        self._patience_s = RESTART_S if known else 0.0
         self._failed: dict[str, str] = {}
 
     def missing_topics(self, settings: BrokerSettings, topics: set[str], *, created: bool) -> Iterator[str]:
         """Reasons why these topics cannot be used; with `created`, one that the broker would create is no problem."""
         if settings.bootstrap in self._failed:
             return  # said once
-        quick = replace(settings, patience_s=0.0, request_timeout_s=min(ANSWER_S, settings.request_timeout_s))
+        timeout_s = min(ANSWER_S, settings.request_timeout_s)
+        quick = replace(settings, patience_s=min(self._patience_s, settings.patience_s), request_timeout_s=timeout_s)
         try:
             with Cluster(quick) as cluster:
                 found = cluster.refresh(sorted(topics)).topics

@@ -7,8 +7,10 @@ where, which topics it reads, what each sink is; plus the problems of files that
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -144,7 +146,7 @@ def read_definitions(project: Project, session: SparkSession, adapt: Adapt | Non
     with connect_mode(session):
         for path in project.definitions():
             with _collecting(project, path, noted.problems), _without_sparks_lines():
-                one = replace(project.spec, libraries=[LibrariesGlob(project.relative(path))])
+                one = replace(project.spec, libraries=[LibrariesGlob(glob.escape(project.relative(path)))])
                 register_definitions(project.spec_path, registry, one, spec, graph_id)
     try:
         yield noted
@@ -183,7 +185,7 @@ def _file_problem(project: Project, path: Path, error: Exception) -> Problem:
 
 @contextlib.contextmanager
 def _without_sparks_lines() -> Iterator[None]:
-    """Spark prints what it loads; what the project itself prints goes through."""
+    """Spark prints what it loads; what the project itself prints goes to stderr: stdout may be read by a program."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
@@ -191,4 +193,4 @@ def _without_sparks_lines() -> Iterator[None]:
     finally:
         rest = [line for line in printed.getvalue().splitlines() if not _SPARKS_LINES.match(line)]
         if rest:
-            print("\n".join(rest))
+            print("\n".join(rest), file=sys.stderr)

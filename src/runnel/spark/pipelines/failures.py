@@ -89,7 +89,7 @@ def _first_offsets(sources: list[Source]) -> Offsets:
             begin = stream_start(options)
             if begin == Edge(-1) or isinstance(begin, AtTimestamp):
                 continue
-            with Cluster(options.brokers) as cluster:
+            with Cluster(replace(options.brokers, patience_s=0.0)) as cluster:  # it may be gone, which is why we ask
                 found.update(OffsetReader(cluster, options).resolve(begin, starting=True))
         except (OptionError, ClientError):
             continue
@@ -162,8 +162,13 @@ def _unlogged() -> Iterator[None]:
 
 
 def first_failing(repeater: Repeater, span: Span) -> Span | None:
-    """The first record of the span that fails by itself; None where none does, as when the fault is in their sum."""
-    if span.first is None or repeater.error(span) is None:
+    """The first record of the span that fails by itself; None where none does, as when the fault is in their sum.
+
+    What fails on no record at all fails for another reason: batches may not do all that streams do, brokers go away.
+    """
+    if span.first is None or repeater.error(replace(span, until=span.first)) is not None:
+        return None
+    if repeater.error(span) is None:
         return None
     first, until = span.first, span.until
     for _ in range(HALVINGS_MAX):

@@ -85,6 +85,7 @@ class PipelineSession:
     ) -> None:
         self.project = project if isinstance(project, Project) else load_project(project)
         self._stopping = threading.Event()
+        self._has_run = False
         self._asks_brokers = not is_remote(master)  # else they may be reachable from there only
         settings = {**self.project.settings(), **(conf or {})}
         self._own_engine = engine is None
@@ -135,7 +136,7 @@ class PipelineSession:
             with read_definitions(self.project, self.spark) as noted:
                 problems = noted.problems or [
                     *check_selection(self.project, noted, [*full_refresh, *refresh]),
-                    *check_sources(noted, Brokers() if self._asks_brokers else None),
+                    *check_sources(noted, Brokers(known=self._has_run) if self._asks_brokers else None),
                     *check_tables(self.project, noted, self.spark, None if full_refresh_all else full_refresh),
                 ]
                 if problems:
@@ -147,6 +148,7 @@ class PipelineSession:
                     except PySparkException as raised:
                         error = raised
                 stopped = self._stopping.is_set() and error is not None
+                self._has_run = True
                 failures = [] if stopped or error is None else list(self._explain(noted, figures, error))
                 return RunResult(figures.flows, (), failures, stopped, time.monotonic() - started_s)
         finally:
