@@ -185,15 +185,17 @@ def test_only_the_named_columns_are_read(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "complaint"),
+    ("fields", "complaint"),
     [
-        (StructField("payload", BinaryType()), "a topic has no column 'payload': its columns are key, value"),
-        (StructField("offset", BinaryType()), "column 'offset' is bigint, not binary"),
+        ([StructField("payload", BinaryType())], "a topic has no column 'payload': its columns are key, value"),
+        ([StructField("offset", BinaryType())], "column 'offset' is bigint, not binary"),
+        ([StructField("Value", BinaryType(), nullable=False)], "column 'Value' has nulls, whatever a schema says"),
+        ([], "the schema names no column"),
     ],
 )
-def test_columns_that_a_topic_does_not_have_are_refused(field: StructField, complaint: str) -> None:
+def test_columns_that_a_topic_does_not_have_are_refused(fields: list[StructField], complaint: str) -> None:
     with pytest.raises(OptionError, match=complaint):
-        source("localhost:9092", {"subscribe": "t"}).reader(StructType([field]))
+        source("localhost:9092", {"subscribe": "t"}).reader(StructType(fields))
 
 
 # Records that are gone ------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ COLUMNS: dict[str, DataType] = {
     "timestampType": IntegerType(),
     "headers": HEADERS_TYPE,
 }
+NULLABLE = ("key", "value", "headers")
 _BY_LOWER_NAME = {name.lower(): name for name in COLUMNS}
 
 
@@ -45,6 +46,8 @@ def default_schema(include_headers: bool) -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
+    if not schema.fields:
+        raise OptionError("the schema names no column, and rows of none are not counted: name one, e.g. 'offset long'")
     for field in schema.fields:
         name = _BY_LOWER_NAME.get(field.name.lower())
         if name is None:
@@ -52,6 +55,8 @@ def check_schema(schema: StructType) -> None:
         wanted, given = COLUMNS[name].simpleString(), field.dataType.simpleString()
         if given != wanted:
             raise OptionError(f"column '{field.name}' is {wanted}, not {given}: read it as that, and cast it then")
+        if name in NULLABLE and not field.nullable:
+            raise OptionError(f"column '{field.name}' has nulls, whatever a schema says: leave NOT NULL out")
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
