@@ -118,7 +118,9 @@ def expire(days: int | None, unused_hours: float | None, as_json: bool, **place:
 @lake.command()
 @table_options
 @click.option("--topic", required=True, help="The topic that the table was made from.")
-@click.option("--offsets", help='Up to where, e.g. {"orders":{"0":1200}}. Without it: up to what the table has.')
+@click.option(
+    "--offsets", help='Up to where, e.g. {"orders":{"0":1200}}; -1 is the end. Without it: up to what the table has.'
+)
 @click.option("--dead-letters", help="Path of the dead-letter table, if bad rows went there.")
 @click.option("--compacted", is_flag=True, help="The topic is compacted: it may have dropped rows of the table.")
 @click.option(

@@ -70,9 +70,16 @@ def made(path: Path, numbers: list[int], table_format: str = "delta") -> Destina
     return options.destination
 
 
-def compared(topic: tuple[Broker, str], table: Destination, dead: Destination | None = None) -> Verdict:
+WHOLE = {TopicPartition("orders", 0): RECORDS // 2, TopicPartition("orders", 1): RECORDS // 2}
+
+
+def compared(
+    topic: tuple[Broker, str],
+    table: Destination,
+    dead: Destination | None = None,
+    until: dict[TopicPartition, int] | None = WHOLE,
+) -> Verdict:
     source = {"kafka.bootstrap.servers": topic[0].bootstrap_servers, "subscribe": topic[1]}
-    until = {TopicPartition("orders", 0): RECORDS // 2, TopicPartition("orders", 1): RECORDS // 2}
     return verify(table, dead, source, until=until)
 
 
@@ -93,6 +100,46 @@ def test_dead_letters_count_as_there(topic: tuple[Broker, str], tmp_path: Path) 
 def test_gaps_and_a_missing_end_are_named(topic: tuple[Broker, str], tmp_path: Path) -> None:
     verdict = compared(topic, made(tmp_path / "t", [n for n in range(RECORDS) if n not in (10, 13, RECORDS - 1)]))
     assert [proof.missing for proof in verdict.proofs] == [[5], [6, RECORDS // 2 - 1]]
+
+
+@pytest.mark.parametrize("numbers", [[], list(range(0, RECORDS, 2))], ids=["no row", "one partition"])
+def test_a_partition_of_which_the_table_has_nothing_is_missing(
+    topic: tuple[Broker, str], tmp_path: Path, numbers: list[int]
+) -> None:
+    verdict = compared(topic, made(tmp_path / "t", numbers), until=None)
+    assert not verdict.holds
+    assert [len(proof.missing) for proof in verdict.proofs] == [0 if numbers else 150, 150]
+
+
+def test_without_offsets_a_table_may_be_behind(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    verdict = compared(topic, made(tmp_path / "t", list(range(100))), until=None)
+    assert verdict.holds
+    assert [proof.until for proof in verdict.proofs] == [50, 50]
+
+
+def test_minus_one_is_the_end(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    until = dict.fromkeys(WHOLE, -1)
+    assert [proof.until for proof in compared(topic, made(tmp_path / "t", [0, 1]), until=until).proofs] == [150, 150]
+
+
+@pytest.mark.parametrize(
+    ("until", "words"),
+    [
+        (
+            {TopicPartition("orders", 0): 150},
+            r"name every partition .* they name orders/0; there are orders/0, orders/1",
+        ),
+        ({TopicPartition("odrers", 0): 150}, r"they name odrers/0; there are orders/0, orders/1"),
+        ({**WHOLE, TopicPartition("orders", 1): 151}, r"offset 151 of orders/1 is not in the topic, which ends at 150"),
+        ({**WHOLE, TopicPartition("orders", 1): -7}, r"offset -7 of orders/1 is not in the topic"),
+    ],
+    ids=["one of two", "misspelt", "after the end", "negative"],
+)
+def test_offsets_that_would_compare_less_than_they_say_are_refused(
+    topic: tuple[Broker, str], tmp_path: Path, until: dict[TopicPartition, int], words: str
+) -> None:
+    with pytest.raises(OptionError, match=words):
+        compared(topic, made(tmp_path / "t", [0, 1]), until=until)
 
 
 def test_duplicates_are_named(topic: tuple[Broker, str], tmp_path: Path) -> None:

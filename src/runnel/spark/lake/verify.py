@@ -21,7 +21,7 @@ from runnel.spark.errors import OptionError
 from runnel.spark.lake.options import Destination
 from runnel.spark.lake.tables import existing_table
 from runnel.spark.planning.offsets import OffsetReader
-from runnel.spark.positions import Offsets
+from runnel.spark.positions import EARLIEST, LATEST, Offsets
 from runnel.spark.reading.ranges import OffsetRange
 from runnel.spark.reading.task import ReadPlan, read_plan, read_task
 from runnel.spark.source_options import parse_source_options
@@ -80,7 +80,8 @@ def verify(
     progress: Progress = lambda rows, size_bytes: None,
 ) -> Verdict:
     """Compare. `options` are those of the source (bootstrap servers, subscribe). Without `until`, up to what the table
-    has; a compacted topic may have dropped records that the table still holds."""
+    has of each partition, and where it has nothing, all of it; a compacted topic may have dropped records that the
+    table still holds."""
     parsed = parse_source_options(options)
     schema = existing_table(destination).schema()
     names = schema.names
@@ -96,9 +97,9 @@ def verify(
     with Cluster(parsed.brokers) as cluster:
         reader = OffsetReader(cluster, parsed)
         partitions = reader.partitions()
-        firsts = reader.earliest(partitions)
-        ends = {target: _end(target, rows, dead, until) for target in partitions}
-        ranges = reader.ranges({t: min(firsts[t], ends[t]) for t in partitions}, ends)
+        firsts, latest = reader.earliest(partitions), reader.latest()
+        ends = _ends_of_table(latest, rows, dead) if until is None else _ends_given(until, firsts, latest)
+        ranges = reader.ranges({t: min(firsts[t], ends[t]) for t in ends}, ends)
     topics = {target.topic for target in partitions}
     if rows and topics.isdisjoint(target.topic for target in rows):
         raise OptionError(
@@ -128,10 +129,27 @@ def _unexpected(target: TopicPartition, rows: _ByPartition, dead: _ByPartition) 
     return Proof(target, 0, 0, 0, len(table.offsets), len(letters.offsets), 0, unexpected=offsets)
 
 
-def _end(target: TopicPartition, rows: _ByPartition, dead: _ByPartition, until: Offsets | None) -> int:
-    if until is not None:
-        return until.get(target, 0)
-    return max((int(part.offsets[-1]) + 1 for part in _parts(target, rows, dead)), default=0)
+def _ends_of_table(latest: Offsets, rows: _ByPartition, dead: _ByPartition) -> Offsets:
+    """A partition of which the table has nothing ends where the topic does: that nothing is there proves nothing."""
+    return {
+        target: max((int(part.offsets[-1]) + 1 for part in _parts(target, rows, dead)), default=end)
+        for target, end in latest.items()
+    }
+
+
+def _ends_given(until: Offsets, firsts: Offsets, latest: Offsets) -> Offsets:
+    if until.keys() != latest.keys():
+        named, there = (", ".join(map(str, sorted(each))) or "none" for each in (until, latest))
+        raise OptionError(
+            f"the offsets must name every partition of the topic: they name {named}; there are {there}. Write 0 for "
+            "a partition that came later, -1 for the end"
+        )
+    edges = {LATEST: latest, EARLIEST: firsts}
+    ends = {target: edges[offset][target] if offset in edges else offset for target, offset in until.items()}
+    for target, end in sorted(ends.items()):
+        if not 0 <= end <= latest[target]:
+            raise OptionError(f"offset {end} of {target} is not in the topic, which ends at {latest[target]}")
+    return ends
 
 
 def _parts(target: TopicPartition, *sides: _ByPartition) -> list[Records]:
