@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -26,13 +27,14 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from harness.proxy import CuttingProxy
 from harness.topics import read_all
 from runnel.client.address import Address, parse_address
-from runnel.client.errors import ClientError
-from runnel.client.metadata import NO_LEADER, ClusterView, TopicView
+from runnel.client.errors import ClientError, refused
+from runnel.client.metadata import NO_LEADER, ClusterView, TopicPartition, TopicView
 from runnel.spark.brokers import cluster as cluster_module
 from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.brokers.connection import Connection
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings
+from runnel.spark.planning import offsets as planning_module
 from runnel.spark.row_schema import HEADERS_TYPE
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
@@ -81,6 +83,27 @@ def test_an_election_does_not_end_a_stream(
     monkeypatch.setattr(cluster_module, "read_cluster", read_cluster)
     assert reader.latestOffset(start, ReadAllAvailable()) == {topic: {"0": 3, "1": 0}}
     assert time.monotonic() >= over_s
+    reader.stop()
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_leader_that_has_not_heard_of_a_new_partition_is_waited_for(
+    bootstrap: str, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    """Brokers learn of topics and partitions one after the other; who lists them may be ahead of who leads them."""
+    topic = new_topic()
+    produce(bootstrap, topic, numbered(3))
+    as_answered = planning_module.list_offsets
+    refusals = iter(range(6))
+
+    def list_offsets(*args: Any, **options: Any) -> dict[TopicPartition, int]:
+        for _ in refusals:
+            raise refused(code, f"partition {topic}/0")
+        return as_answered(*args, **options)
+
+    monkeypatch.setattr(planning_module, "list_offsets", list_offsets)
+    reader = stream_reader(bootstrap, subscribe=topic)
+    assert reader.initialOffset() == {topic: {"0": 3}}
     reader.stop()
 
 

@@ -132,7 +132,13 @@ class OffsetReader:
         return {**found, **{target: min(offset, ends.get(target, offset)) for target, offset in latest.items()}}
 
     def _at(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        return list_offsets(self.cluster, wanted, self._options.fetch.isolation, patience_s=0)
+        """Of partitions that the metadata has just named: a leader that does not know one has not heard of it yet."""
+        try:
+            return list_offsets(self.cluster, wanted, self._options.fetch.isolation, patience_s=0)
+        except ClientError as error:
+            if error.code not in _GONE:
+                raise
+            raise ClientError(error.message, code=ErrorCode.LEADER_NOT_AVAILABLE) from error
 
     def _try(self, ask: Callable[[], Answer]) -> Answer:
         patience = Patience(self.cluster.settings.patience_s)
