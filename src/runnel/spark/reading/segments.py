@@ -10,7 +10,8 @@ Files may be deleted or replaced by compacted ones at any moment, without a word
 - While the broker swaps compacted segments in (a `.swap` file is there), some names are old and some are new, and a
   segment may seem to be missing: the broker reads for us. A listing is not atomic either, so it must come out the same
   twice: whoever misses a segment in one has to see the `.swap`, or the new file, in the next.
-- A file that ends in the middle of a batch (damaged, or on a shared disk not all here yet) is the broker's from there.
+- On a shared disk the next segment may be seen before all of this one is: a file that does not reach up to the next
+  one, or ends in the middle of a batch, is the broker's from there. Compaction keeps the last header of each.
 - An index may already be the new one when its log is still the old one: what it points to is checked, CRC and all.
 """
 
@@ -89,7 +90,7 @@ class SegmentFiles:
                     return position
         except Malformed:
             return position  # the broker will say what is wrong with it
-        return max(position, segment.until_offset)
+        return position
 
     def _needs_broker(self, chunk: Chunk) -> bool:
         """Which transactions were aborted is the broker's to say."""
