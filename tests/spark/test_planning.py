@@ -68,6 +68,24 @@ def test_a_large_partition_is_split_and_small_ones_share_a_task() -> None:
     assert [len(task) for task in planned if task[0].target.topic == "s"] == [50, 50]
 
 
+@pytest.mark.parametrize("tasks_min", [None, 3000])
+def test_each_of_many_partitions_is_looked_at_a_few_times(
+    tasks_min: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pattern may match thousands, and every trigger plans them anew."""
+    looks = 0
+
+    def size(row: OffsetRange) -> int:
+        nonlocal looks
+        looks += 1
+        return row.until - row.start
+
+    monkeypatch.setattr(OffsetRange, "size", property(size))
+    rows = [OffsetRange(TopicPartition("s", index), 0, 1 + index % 3) for index in range(2000)]
+    assert plan_tasks(rows, tasks_min, None)
+    assert looks < 20 * len(rows)
+
+
 # As spark-sql-kafka-0-10 splits: (offset range sizes, minPartitions, maxRecordsPerPartition) -> sizes of tasks.
 SPLITS = [
     ([5], None, None, [5]),

@@ -47,10 +47,11 @@ def _split(row: OffsetRange, parts: int) -> Iterator[OffsetRange]:
 def _at_least(ranges: Sequence[OffsetRange], tasks_min: int) -> Iterator[OffsetRange]:
     """Split in proportion to size; ranges too small for a second part are left out of the proportion."""
     total = sum(row.size for row in ranges)
-    small = [row for row in ranges if _part_count(row.size, total, tasks_min) == 1]
-    rest = total - sum(row.size for row in small)
-    for row in ranges:
-        yield from _split(row, 1 if row in small else _part_count(row.size, rest, max(tasks_min - len(small), 1)))
+    small = [_part_count(row.size, total, tasks_min) == 1 for row in ranges]
+    rest = sum(row.size for row, is_small in zip(ranges, small, strict=True) if not is_small)
+    rest_tasks = max(tasks_min - sum(small), 1)
+    for row, is_small in zip(ranges, small, strict=True):
+        yield from _split(row, 1 if is_small else _part_count(row.size, rest, rest_tasks))
 
 
 def _part_count(size: int, total: int, tasks: int) -> int:
@@ -60,12 +61,14 @@ def _part_count(size: int, total: int, tasks: int) -> int:
 def _shared(ranges: Sequence[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
     tasks: list[tuple[OffsetRange, ...]] = []
     sharing: list[OffsetRange] = []
+    size = 0
     for row in ranges:
         if row.size >= SHARED_RECORDS_MAX:
             tasks.append((row,))
             continue
         sharing.append(row)
-        if sum(shared.size for shared in sharing) >= SHARED_RECORDS_MAX:
+        size += row.size
+        if size >= SHARED_RECORDS_MAX:
             tasks.append(tuple(sharing))
-            sharing = []
+            sharing, size = [], 0
     return [*tasks, tuple(sharing)] if sharing else tasks
