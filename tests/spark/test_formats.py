@@ -20,7 +20,7 @@ from runnel.spark import from_avro, from_json, from_protobuf, infer_json_schema
 from runnel.spark.errors import OptionError
 from runnel.spark.formats.avro_values import AvroDecoder, spark_type
 from runnel.spark.formats.outcome import outcomes
-from runnel.spark.formats.protobuf_values import ProtobufDecoder, _struct
+from runnel.spark.formats.protobuf_values import ProtobufDecoder, _describe, _struct
 from spark.records import Sent, produce
 
 if TYPE_CHECKING:
@@ -264,6 +264,17 @@ def test_protobuf_types_and_values() -> None:
 def test_protobuf_of_a_registry(path: bytes) -> None:
     plain, decoder = (ProtobufDecoder("shop.Order", proto_file(), framed) for framed in (False, True))
     assert decoder(framed(3, path + proto_order(plain))) == PROTO_ROW
+
+
+def test_files_that_import_each_other_many_times_over() -> None:
+    pool = descriptor_pool.DescriptorPool()
+    for number in range(60):
+        file = descriptor_pb2.FileDescriptorProto(name=f"{number}.proto", package="p", syntax="proto3")
+        file.dependency.extend(f"{before}.proto" for before in range(max(0, number - 2), number))
+        file.message_type.add(name=f"M{number}")
+        pool.Add(file)
+    described = descriptor_pb2.FileDescriptorSet.FromString(_describe(pool.FindFileByName("59.proto")))
+    assert [file.name for file in described.file] == [f"{number}.proto" for number in range(60)]
 
 
 def test_messages_that_cannot_be_found_or_have_no_columns() -> None:

@@ -110,11 +110,12 @@ def _describe(file: Any) -> bytes:
     found: dict[str, Any] = {}
 
     def visit(each: Any) -> None:
+        if each.name in found:  # looked at before its imports: there may be more ways to a file than anyone can walk
+            return
         for dependency in each.dependencies:
             visit(dependency)
-        if each.name not in found:
-            found[each.name] = FileDescriptorProto()
-            each.CopyToProto(found[each.name])
+        found[each.name] = FileDescriptorProto()
+        each.CopyToProto(found[each.name])
 
     visit(file)
     content: bytes = FileDescriptorSet(file=list(found.values())).SerializeToString()
