@@ -80,6 +80,18 @@ def test_a_process_is_watched_and_stopped(running: tuple[Path, subprocess.Popen[
     assert runnel("pipeline", "stop", str(folder)).returncode == 1, "nothing to stop"
 
 
+@pytest.mark.slow
+def test_a_setting_that_makes_no_sense_ends_the_process(write_project: Callable[[Mapping[str, str]], Path]) -> None:
+    """A session that was never opened would keep Python from ending for a quarter of an hour."""
+    folder = write_project({"numbers.sql": FLOW})
+    settings = ["--conf", "spark.driver.memory=1g", "--conf", "spark.sql.shuffle.partitions=many"]
+    refused = runnel("pipeline", "run", str(folder), "--master", "local[2]", *settings)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Error: Spark opens no session: "), refused.stderr
+    assert "shuffle.partitions" in refused.stderr
+    assert "many" in refused.stderr
+
+
 def test_a_project_is_made_and_a_fresh_broker_is_told_of(tmp_path: Path) -> None:
     made = runnel("pipeline", "init", str(tmp_path / "shop"), "-b", f"127.0.0.1:{free_port()}")
     assert made.returncode == 0, made.stderr

@@ -66,10 +66,30 @@ class Engine:
         from pyspark.sql.connect.session import SparkSession
 
         builder: Any = SparkSession.builder
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # one for each of those
-            made: SparkSession = builder.remote(self.url).config(map={**QUIET, **conf}).create()
+        before = SparkSession.getActiveSession()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # one for each of those
+                made: SparkSession = builder.remote(self.url).config(map={**QUIET, **conf}).create()
+        except PySparkException as error:
+            failed: Any = SparkSession.getActiveSession()
+            if failed is not None and failed is not before:
+                failed.client.close()  # else it asks the server once more when Python ends, for many minutes
+            raise EngineFailed(f"Spark opens no session: {self._refusal() or error}") from error
         return made
+
+    def _refusal(self) -> str | None:
+        """What a session of our own JVM fails on, a setting mostly: through the door comes only that it does."""
+        if self._gateway is None:
+            return None
+        try:
+            self._gateway.jvm.SparkSession(self._context.sc(), {}).sessionState()
+        except Py4JJavaError as error:
+            cause = error.java_exception
+            while cause.getCause() is not None:
+                cause = cause.getCause()
+            return str(cause.getMessage())
+        return None
 
     def close(self) -> None:
         if self._gateway is None:
