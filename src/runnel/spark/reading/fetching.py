@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -39,6 +39,7 @@ RECORD_BYTES_GUESS = 512
 ASK_BYTES_MIN = 64 << 10
 GONE_PATIENCE_S = 2.0
 """How long a topic or an end of log that the driver saw a moment ago may be missing before it counts as lost."""
+PLACES_SHOWN = 5
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 
 Replies = Mapping[TopicPartition, FetchPartitionReply]
@@ -62,13 +63,16 @@ class Fetcher:
         """Everything of all ranges; no two of them may be of the same partition."""
         self._ranges = {row.target: row for row in ranges}
         self._positions = {row.target: row.start for row in ranges if row.size > 0}
-        self._refresh()
+        is_stale = True
         while self._positions:
             try:
+                if is_stale:
+                    self._refresh()
+                    is_stale = False
                 yield from self._read_from_one_leader()
             except ClientError as error:
-                self._patience.wait_or_raise(error)
-                self._refresh()
+                self._wait_or_raise(error)
+                is_stale = True
 
     def _read_from_one_leader(self) -> Iterator[Piece]:
         """All that the leader of the first partition has, or until something has to be sorted out."""
@@ -195,11 +199,22 @@ class Fetcher:
 
     def _check_patience(self, connection: Connection, targets: set[TopicPartition]) -> None:
         if self._idle_s() > self._timeout_s:
-            places = ", ".join(f"{target} offset {self._positions[target]}" for target in sorted(targets))
-            raise ClientError(
-                f"no record from {connection.address} within {self._timeout_s:g} s, at {places}; "
-                "raise the option kafkaConsumer.pollTimeoutMs if the broker is merely slow"
-            )
+            raise ClientError(f"no record from {connection.address} {self._given_up(targets)}")
+
+    def _wait_or_raise(self, error: ClientError) -> None:
+        if error.retriable and self._patience.wait():
+            return
+        if error.code is ErrorCode.NETWORK_EXCEPTION:
+            message = f"{error.message}; no record {self._given_up(self._positions)}"
+            raise ClientError(message, code=error.code) from error
+        raise error
+
+    def _given_up(self, targets: Iterable[TopicPartition]) -> str:
+        places = ", ".join(f"{target} offset {self._positions[target]}" for target in sorted(targets)[:PLACES_SHOWN])
+        return (
+            f"within {self._timeout_s:g} s, at {places}; "
+            "raise the option kafkaConsumer.pollTimeoutMs if the broker is merely slow"
+        )
 
     def _ends_early(self, target: TopicPartition, reply: FetchPartitionReply) -> bool:
         """Whether the log ends before the range does, and has done so for a while: the driver saw it longer."""
