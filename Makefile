@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo serve test lint types layers docs bench bench-spark compat diff fuzz soak soak-spark test-spark clean
+.PHONY: help run demo serve test lint types layers docs bench bench-spark bench-decode compat diff fuzz soak soak-spark test-spark clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,9 @@ bench: $(VENV)/.dev ## measure against Apache Kafka, about 45 minutes (ROWS=star
 
 bench-spark: $(VENV)/.dev ## measure Spark beside its own Kafka connector, about 30 minutes (ROWS=scan,sink for a part)
 	@$(BIN)/python -m benchmarks.spark --write $(if $(ROWS),--only $(ROWS)) $(ARGS)
+
+bench-decode: $(VENV)/.dev ## record batches to Arrow and back on one core, without Spark, a minute
+	@$(BIN)/python -m benchmarks.spark.decode --write
 
 compat: $(VENV)/.dev ## every client, tool and framework of the compatibility card, written to docs/compatibility.md
 	@$(BIN)/python -m benchmarks.kafka_jars || echo "the Java columns and tools will not run"

@@ -1,32 +1,54 @@
-"""Record batches to Arrow and back on one core: our kernels, and the plain codec of `runnel.wire`.
+"""Record batches to Arrow and back on one core, without Spark: our kernels beside the C of a Python client, aiokafka.
 
-In: nothing. Out: a line per codec, in million records per second (best of some rounds).
+In: nothing. Out: a line per codec, in million records per second (best of some rounds), compression included.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from rich.console import Console
 
+from benchmarks import machine, report
+from benchmarks.results import Results, Row
+from benchmarks.spark.storing import Store
 from runnel.client.metadata import TopicPartition
 from runnel.spark.decode.chunk import Chunk
 from runnel.spark.decode.columns import TYPES, record_batch
 from runnel.spark.encode.lanes import Lane
 from runnel.spark.encode.rows import read_rows
-from runnel.wire.batch import RecordInput, decode_records, encode_batch, iterate_headers
+from runnel.wire.batch import RecordInput, encode_batch
 from runnel.wire.compression import Compression
 
 CHUNK_BYTES = 4 << 20
 VALUE_BYTES = 100
 RECORDS_PER_BATCH = 160  # what a 16 KiB batch holds
-ROUNDS = 30
+BATCH_BYTES = 900_000  # what the sink makes
+ROUNDS = 20
 FOR_EVER = 1 << 62
 SEVEN_COLUMNS = pa.schema([pa.field(name, kind) for name, kind in TYPES.items() if name != "headers"])
 VALUE_ONLY = pa.schema([pa.field("value", pa.binary())])
+STORED = Path(__file__).parents[1] / "results-decode.json"
+BLOCK = report.Block(
+    "<!-- benchmarks of decoding: begin (written by `make bench-decode`; do not edit by hand) -->",
+    "<!-- benchmarks of decoding: end -->",
+    "aiokafka",
+    "Runnel",
+)
+UNIT = "M records/s"
+DECODING = "Record batches to Arrow (aiokafka: to Python objects), one core"
+ENCODING = "Arrow (aiokafka: Python objects) to record batches, one core"
 
 
 def make_log(codec: int, per_batch: int = RECORDS_PER_BATCH) -> tuple[bytes, int]:
@@ -50,51 +72,92 @@ def decode(log: bytes, schema: pa.Schema) -> int:
     return sum(record_batch(rows, schema).num_rows for rows in chunk.rows("topic", 0, 0, FOR_EVER))
 
 
-def decode_plainly(log: bytes) -> int:
-    return sum(len(decode_records(log, position)) for position, _ in iterate_headers(log))
+def decode_by_client(log: bytes) -> int:
+    """As a Python client does it: aiokafka's decoder in C, one object for each record."""
+    records, count = MemoryRecords(log), 0
+    while records.has_next():
+        batch = records.next_batch()
+        if batch is None or not batch.validate_crc():
+            raise RuntimeError("aiokafka does not like a batch")
+        count += sum(1 for _ in batch)
+    return count
 
 
 def encode(batch: pa.RecordBatch, codec: int) -> int:
-    lane = Lane(TopicPartition("topic", 0), 900_000)
+    lane = Lane(TopicPartition("topic", 0), BATCH_BYTES)
     rows = read_rows(batch, "topic", 0)
     full = [*lane.add(rows, np.arange(rows.count), 1_700_000_000_000), *lane.take()]
     return sum(batch.count for batch in full if batch.sealed(codec, 1, 0, 0))
 
 
-def rate(work: Callable[[], int], rounds: int = ROUNDS) -> float:
-    """Million records per second of CPU time, in the best round."""
+def encode_by_client(pairs: list[tuple[bytes, bytes]], codec: int) -> int:
+    """aiokafka's builder in C, in batches of the same size as ours."""
+    count = 0
+    while count < len(pairs):
+        builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, 0, BATCH_BYTES)
+        begun = count
+        while count < len(pairs) and builder.append(count - begun, 1_700_000_000_000, *pairs[count], []) is not None:
+            count += 1
+        builder.build()
+    return count
+
+
+def rate(work: Callable[[], int]) -> float:
+    """Million records per second of CPU time, in the best round: what the code costs, and not what else ran."""
     best = 0.0
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         began = time.process_time()
         count = work()
         best = max(best, count / max(time.process_time() - began, 1e-9) / 1e6)
     return best
 
 
-def main() -> None:
-    print(f"{'codec':8}{'7 columns':>12}{'value only':>12}{'encode':>12}{'plain Python':>14}   M records/s, one core")
+def key_and_value(log: bytes) -> pa.RecordBatch:
+    schema = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+    parts = [record_batch(rows, schema) for rows in Chunk(np.frombuffer(log, np.uint8)).rows("topic", 0, 0, FOR_EVER)]
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+
+def measure() -> Results:
+    results = Results()
     for codec in Compression:
         log, count = make_log(int(codec))
-        if decode(log, SEVEN_COLUMNS) != count:
+        if decode(log, SEVEN_COLUMNS) != count or decode_by_client(log) != count:
             raise RuntimeError("records were lost")
-        pair = pa.Table.from_batches(
-            [
-                record_batch(rows, pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
-                for rows in Chunk(np.frombuffer(log, np.uint8)).rows("topic", 0, 0, FOR_EVER)
-            ]
-        ).combine_chunks()
-        batch = pair.to_batches()[0]
-        encode(batch, int(codec))
-        figures = (
-            rate(lambda log=log: decode(log, SEVEN_COLUMNS)),  # type: ignore[misc]
-            rate(lambda log=log: decode(log, VALUE_ONLY)),  # type: ignore[misc]
-            rate(lambda batch=batch, codec=codec: encode(batch, int(codec))),  # type: ignore[misc]
-            rate(lambda log=log: decode_plainly(log), 3),  # type: ignore[misc]
-        )
-        print(f"{codec.name.lower():8}{figures[0]:12.1f}{figures[1]:12.1f}{figures[2]:12.1f}{figures[3]:14.2f}")
-    log, _ = make_log(0, per_batch=1)
-    print(f"one record per batch: {rate(lambda: decode(log, SEVEN_COLUMNS)):.1f}")
+        note(results, DECODING, f"{codec.name.lower()}, all columns", log, SEVEN_COLUMNS)
+        note(results, DECODING, f"{codec.name.lower()}, value only", log, VALUE_ONLY)
+        batch = key_and_value(log)
+        pairs = [(row["key"], row["value"]) for row in batch.to_pylist()]
+        row = Row(ENCODING, codec.name.lower(), UNIT, False)
+        results.record(row, "runnel", rate(partial(encode, batch, int(codec))))
+        results.record(row, "kafka", rate(partial(encode_by_client, pairs, int(codec))))
+    note(results, DECODING, "none, one record per batch, all columns", make_log(0, per_batch=1)[0], SEVEN_COLUMNS)
+    return results
+
+
+def note(results: Results, section: str, name: str, log: bytes, schema: pa.Schema) -> None:
+    row = Row(section, name, UNIT, False)
+    results.record(row, "runnel", rate(partial(decode, log, schema)))
+    results.record(row, "kafka", rate(partial(decode_by_client, log)))
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.decode", description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="store the results and rewrite docs/benchmarks.md")
+    writes = parser.parse_args(arguments).write
+    versions = [f"aiokafka {metadata.version('aiokafka')}", f"numba {metadata.version('numba')}"]
+    store = Store(
+        machine.describe(STORED.parent, versions),
+        "python -m benchmarks.spark.decode --write",
+        time.monotonic(),
+        STORED,
+        block=BLOCK,
+    )
+    results = measure()
+    if writes:
+        store.save(results)
+    report.show(Console(width=None if sys.stdout.isatty() else 140), results, BLOCK)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Owns where figures are kept: results-spark.json, and the section of docs/benchmarks.md between its own markers.
+"""Owns where figures are kept: a file of results, and the section of docs/benchmarks.md between its own markers.
 
 Saved after every line that is measured, so that a run which does not reach its end leaves what it has.
 """
@@ -33,6 +33,7 @@ class Store:
     began_s: float
     stored: Path = STORED
     document: Path = DOCUMENT
+    block: report.Block = SPARK
     commit: str = field(default_factory=machine.source_commit)
 
     def save(self, results: Results) -> None:
@@ -43,4 +44,4 @@ class Store:
         about = {**self.about, "Duration": f"{(time.monotonic() - self.began_s) / 60:.0f} minutes"}
         document = {"machine": about, "command": self.command, **merged.to_json()}
         self.stored.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        report.rewrite(self.document, report.markdown(merged, about, self.command, SPARK), SPARK)
+        report.rewrite(self.document, report.markdown(merged, about, self.command, self.block), self.block)
