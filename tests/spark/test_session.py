@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import runpy
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pyspark
 import pytest
@@ -97,8 +101,17 @@ def test_a_local_session_by_default() -> None:
     settings = plan_settings({}, {})
     assert settings["spark.master"] == "local[*]"
     assert settings["spark.python.unix.domain.socket.enabled"] == "true"
-    configured = settings["spark.driver.extraJavaOptions"].partition("=")[2]
-    assert Path(configured).is_file()
+    (option,) = shlex.split(settings["spark.driver.extraJavaOptions"])
+    assert Path(unquote(urlsplit(option.partition("=")[2]).path)).is_file()
+
+
+def test_an_installation_may_lie_in_a_folder_with_spaces(tmp_path: Path) -> None:
+    folder = tmp_path / "my projects"
+    folder.mkdir()
+    copied = shutil.copy(spark_session.__file__, folder)
+    moved = runpy.run_path(str(copied))
+    (option,) = shlex.split(moved["plan_settings"]({}, {})["spark.driver.extraJavaOptions"])
+    assert option == f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
 
 
 def test_a_named_master_gets_nothing_that_is_only_right_on_one_machine() -> None:

@@ -22,6 +22,7 @@ MASTER_DEFAULT = "local[*]"
 APP_NAME_DEFAULT = "runnel"
 
 FILE_SYSTEM_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 
 # What the source and the sink like, wherever Spark runs.
 EVERYWHERE = {
@@ -38,7 +39,8 @@ ON_ONE_MACHINE = {
     # The default asks for the state of local files by starting processes, 42 for each trigger of a stream (ADR 11).
     "spark.sql.streaming.checkpointFileManagerClass": FILE_SYSTEM_CHECKPOINTS,
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+    # In quotes, as a URI: the path of an installation may have spaces.
+    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
 }
 
 
