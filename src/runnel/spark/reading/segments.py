@@ -52,6 +52,11 @@ class SegmentReader(Protocol):
         ...
 
 
+def sealed_segments(data_dir: str | None, settings: FetchSettings) -> SegmentReader | None:
+    """Who reads them, where anybody but the broker can: the seam at which the objects of a tier come in."""
+    return None if data_dir is None else SegmentFiles(data_dir, settings)
+
+
 class SegmentFiles:
     """Segments in a broker's data directory, in Kafka's format."""
 

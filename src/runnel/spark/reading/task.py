@@ -61,13 +61,13 @@ def _pieces(plan: ReadPlan, ranges: tuple[OffsetRange, ...]) -> Iterator[Piece]:
     """From files as far as they go, where they can be seen; the rest from brokers."""
     # Imported here, on the executor: numba takes longer to import than all that the driver does for a small query.
     from runnel.spark.reading.fetching import Fetcher
-    from runnel.spark.reading.segments import SegmentFiles
+    from runnel.spark.reading.segments import sealed_segments
 
-    if plan.data_dir is not None:
-        files = SegmentFiles(plan.data_dir, plan.fetch)
+    segments = sealed_segments(plan.data_dir, plan.fetch)
+    if segments is not None:
         rest: list[OffsetRange] = []
         for wanted in ranges:
-            following = yield from files.pieces(wanted)
+            following = yield from segments.pieces(wanted)
             rest.append(wanted._replace(start=following))
         ranges = tuple(row for row in rest if row.size > 0)
     if not ranges:
