@@ -165,6 +165,13 @@ def test_a_partition_that_does_not_exist_names_the_row(bootstrap: str, topic: st
         write(bootstrap, [batch], schema, topic=topic)
 
 
+def test_a_negative_partition_is_none(bootstrap: str, topic: str) -> None:
+    schema = StructType([*VALUE.fields, StructField("partition", IntegerType())])
+    batch = pa.record_batch([pa.array([b"a"]), pa.array([-1], pa.int32())], names=["value", "partition"])
+    with pytest.raises(RowError, match=f"row 0 of the task, without key, names partition -1 of topic {topic}"):
+        write(bootstrap, [batch], schema, topic=topic)
+
+
 def test_a_batch_too_large_for_the_topic_is_cut_and_a_record_too_large_is_named(
     bootstrap: str, new_topic: Callable[..., str]
 ) -> None:

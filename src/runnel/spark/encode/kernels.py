@@ -21,6 +21,8 @@ MAGIC = 2
 # Columns of `fields`: where a row's key and value lie (length -1: null), and which of the headers are its own.
 KEY_AT, KEY_LENGTH, VALUE_AT, VALUE_LENGTH, FIRST_HEADER, HEADER_COUNT = range(6)
 FIELDS = 6
+NOT_GIVEN = -(1 << 40)
+"""In place of a partition, and beyond any that a row can name."""
 
 
 @kernel
@@ -47,14 +49,14 @@ def _murmur2(data: Any, start: int, length: int) -> Any:
 def choose_partitions(
     keys: Any, fields: Any, partition_count: int, sticky: int, given: Any, wanted: Any, chosen: Any
 ) -> Any:
-    """The partition of each row in `wanted`: as given (-1: not), by its key, or the one that keyless rows stick to.
+    """The partition of each row in `wanted`: as given, by its key, or the one that keyless rows stick to.
 
     Answers the first row whose given partition does not exist, or -1.
     """
     for row in wanted:
-        if given[row] >= partition_count or given[row] < -1:
-            return row
-        if given[row] >= 0:
+        if given[row] != NOT_GIVEN:
+            if given[row] >= partition_count or given[row] < 0:
+                return row
             chosen[row] = given[row]
         elif fields[row, KEY_LENGTH] < 0:
             chosen[row] = sticky

@@ -18,6 +18,7 @@ from runnel.spark.encode.kernels import (
     HEADER_COUNT,
     KEY_AT,
     KEY_LENGTH,
+    NOT_GIVEN,
     VALUE_AT,
     VALUE_LENGTH,
 )
@@ -25,7 +26,6 @@ from runnel.spark.errors import RowError
 
 Numbers: TypeAlias = Any
 """A numpy array."""
-NOT_GIVEN = -1
 KEY_SHOWN_BYTES = 60
 _NO_BYTES = np.zeros(0, np.uint8)
 _NO_BYTES.flags.writeable = False
@@ -133,8 +133,7 @@ def _take_headers(column: pa.Array | None, fields: Numbers, first_number: int) -
 def _take_partitions(column: pa.Array | None, count: int) -> Numbers:
     if column is None:
         return np.full(count, NOT_GIVEN, np.int64)
-    filled = column.fill_null(NOT_GIVEN) if column.null_count else column
-    return filled.to_numpy(zero_copy_only=False).astype(np.int64)
+    return column.cast(pa.int64()).fill_null(NOT_GIVEN).to_numpy(zero_copy_only=False)
 
 
 def _by_topic(column: pa.Array | None, rows: Rows) -> list[tuple[str, Numbers]]:
