@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from runnel.spark.lake.verify import Proof, Verdict
 
 EXAMPLES_SHOWN = 5
+DAYS_MAX = 365 * 1000
+"""More than any table is old, and less than there are dates."""
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +82,13 @@ def info(as_json: bool, **place: Any) -> None:
 
 @lake.command()
 @table_options
-@click.option("--target-bytes", default=128 << 20, show_default=True, help="How large a file should be.")
+@click.option(
+    "--target-bytes",
+    type=click.IntRange(min=1),
+    default=128 << 20,
+    show_default=True,
+    help="How large a file should be.",
+)
 @json_option
 def compact(target_bytes: int, as_json: bool, **place: Any) -> None:
     """Make few large files of many small ones. Writers may go on."""
@@ -93,8 +101,14 @@ def compact(target_bytes: int, as_json: bool, **place: Any) -> None:
 
 @lake.command()
 @table_options
-@click.option("--days", type=int, help="Delete rows whose event date is older than this many days.")
-@click.option("--unused-hours", type=float, help="Remove files that no version of the last hours needs.")
+@click.option(
+    "--days", type=click.IntRange(0, DAYS_MAX), help="Delete rows whose event date is older than this many days."
+)
+@click.option(
+    "--unused-hours",
+    type=click.FloatRange(0, 24 * DAYS_MAX),
+    help="Remove files that no version of the last hours needs.",
+)
 @json_option
 def expire(days: int | None, unused_hours: float | None, as_json: bool, **place: Any) -> None:
     """Delete old rows, and files that nobody needs any more."""

@@ -209,3 +209,93 @@ def test_values_that_were_decoded_are_compared_by_offset(topic: tuple[Broker, st
     verdict = compared(topic, replaced(tmp_path / "t", value=[1.5, 2.5]))
     assert not verdict.compares_content
     assert [proof.different for proof in verdict.proofs] == [[], []]
+
+
+# What would be a proof of nothing ----------------------------------------------------------------------------------
+
+
+def with_rows(path: Path, *more: dict[str, object]) -> Destination:
+    """A whole copy, and these rows."""
+    options = parse_lake_options({"path": str(path), "appId": "app"})
+    first = rows([0]).to_pylist()[0]
+    commit(options, 0, rows(list(range(RECORDS))))
+    commit(options, 1, pa.RecordBatch.from_pylist([{**first, **row} for row in more], SCHEMA))
+    return options.destination
+
+
+def up_to_the_table(topic: tuple[Broker, str], table: Destination, *, is_compacted: bool = False) -> Verdict:
+    source = {"kafka.bootstrap.servers": topic[0].bootstrap_servers, "subscribe": topic[1]}
+    return verify(table, None, source, is_compacted=is_compacted)
+
+
+@pytest.mark.parametrize("column", ["topic", "partition", "offset"])
+def test_rows_that_are_of_no_record_are_told(topic: tuple[Broker, str], tmp_path: Path, column: str) -> None:
+    with pytest.raises(OptionError, match="rows without topic, partition or offset"):
+        up_to_the_table(topic, with_rows(tmp_path / "t", {column: None}))
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_offsets_that_the_topic_never_had_are_unexpected(
+    topic: tuple[Broker, str], tmp_path: Path, is_compacted: bool
+) -> None:
+    table = with_rows(tmp_path / "t", {"offset": -4}, {"offset": RECORDS + 7})
+    verdict = up_to_the_table(topic, table, is_compacted=is_compacted)
+    assert [proof.unexpected for proof in verdict.proofs] == [[-4, RECORDS + 7], []]
+
+
+def test_keys_and_values_that_end_elsewhere_differ() -> None:
+    from runnel.spark.lake.verify import _checksum
+
+    pairs = [(b"a\x01", b"b"), (b"a", b"\x01b"), (None, b"b"), (b"", b"b"), (b"b", None), (b"b", b"")]
+    assert len({_checksum(*pair) for pair in pairs}) == len(pairs)
+
+
+@pytest.mark.parametrize("table_format", ["delta", "parquet"])  # pyiceberg commits no such text
+def test_what_was_cast_to_text_and_is_none_is_compared(tmp_path: Path, table_format: str) -> None:
+    from confluent_kafka import Producer
+
+    with Broker() as broker:
+        broker.create_topic("orders", partitions=1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("orders", key=b"k", value=b"\xff\xfe")
+        assert producer.flush(30) == 0
+        batch = pa.RecordBatch.from_pylist(
+            [{"key": b"k", "value": b"\xff\xfe", "topic": "orders", "partition": 0, "offset": 0}], SCHEMA
+        )
+        text = pa.Array.from_buffers(pa.string(), 1, batch["value"].buffers())
+        options = parse_lake_options({"path": str(tmp_path / "t"), "tableFormat": table_format, "appId": "app"})
+        commit(options, 0, batch.set_column(1, "value", text))
+        verdict = up_to_the_table((broker, "orders"), options.destination)
+    assert (verdict.holds, verdict.compares_content) == (True, True)
+
+
+def test_duplicates_are_found_where_the_topic_has_nothing_left() -> None:
+    import numpy as np
+
+    from runnel.spark.lake.verify import Records, _compare
+    from runnel.spark.reading.ranges import OffsetRange
+
+    def records(*offsets: int) -> Records:
+        return Records(np.array(offsets, np.int64), np.zeros(len(offsets), np.uint32))
+
+    row = OffsetRange(TopicPartition("t", 0), 5, 7)
+    proof = _compare(row, 7, records(5, 6), records(1, 1, 2, 5, 6), records(), False)
+    assert (proof.duplicated, proof.unchecked, proof.missing) == ([1], 3, [])
+
+
+def test_dead_letters_without_values_are_compared_by_offset(topic: tuple[Broker, str], tmp_path: Path) -> None:
+    good = made(tmp_path / "good", list(range(2, RECORDS)))
+    verdict = compared(topic, good, replaced(tmp_path / "dead", value=[1.5, 2.5]))
+    assert (verdict.holds, verdict.compares_content) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "wrong", [("expire", "--days", "-1"), ("expire", "--days", "999999999"), ("expire", "--unused-hours", "-1"),
+              ("expire", "--unused-hours", "inf"), ("compact", "--target-bytes", "0")], ids=" ".join
+)  # fmt: skip
+def test_numbers_that_would_delete_too_much_or_make_no_sense_are_refused(
+    tmp_path: Path, wrong: tuple[str, ...]
+) -> None:
+    made(tmp_path / "t", [0, 1])
+    done = CliRunner().invoke(cli, ["lake", wrong[0], str(tmp_path / "t"), *wrong[1:]])
+    assert (done.exit_code, "Invalid value for" in done.output) == (2, True), done.output

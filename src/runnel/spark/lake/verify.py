@@ -26,8 +26,9 @@ from runnel.spark.reading.ranges import OffsetRange
 from runnel.spark.reading.task import ReadPlan, read_plan, read_task
 from runnel.spark.source_options import parse_source_options
 
-ABSENT = b"\x00"
-PRESENT = b"\x01"
+PLACE = ("topic", "partition", "offset")
+ABSENT = b"\xff" * 4
+"""In place of the length: no key or value is that long."""
 
 Progress = Callable[[int, int], None]
 """Called with how many rows and bytes were read."""
@@ -83,14 +84,7 @@ def verify(
     has of each partition, and where it has nothing, all of it; a compacted topic may have dropped records that the
     table still holds."""
     parsed = parse_source_options(options)
-    schema = existing_table(destination).schema()
-    names = schema.names
-    lacking = [name for name in ("topic", "partition", "offset") if name not in names]
-    if lacking:
-        raise OptionError(
-            f"{destination.path} has no column {', '.join(lacking)}: without them nothing can be compared"
-        )
-    content = {"key", "value"} <= set(names) and all(_is_raw(schema.field(name).type) for name in ("key", "value"))
+    content = all(_has_content(place) for place in (destination, dead_letters) if place is not None)
     rows = _table_records(destination, content, progress)
     dead = _table_records(dead_letters, content, progress) if dead_letters is not None else {}
     plan = read_plan(parsed)
@@ -112,9 +106,22 @@ def verify(
         if target.topic in topics and target not in partitions
     ]
     for row in sorted(ranges, key=lambda row: row.target):
-        topic = _topic_records(plan, row, content, progress)
-        proofs.append(_compare(row, topic, rows.get(row.target, NOTHING), dead.get(row.target, NOTHING), is_compacted))
+        end = latest[row.target]
+        topic = _topic_records(plan, row._replace(until=min(row.until, end)), content, progress)
+        table, letters = rows.get(row.target, NOTHING), dead.get(row.target, NOTHING)
+        proofs.append(_compare(row, end, topic, table, letters, is_compacted))
     return Verdict(proofs, content)
+
+
+def _has_content(destination: Destination) -> bool:
+    """Whether there are keys and values to compare; OptionError where not even offsets are."""
+    schema = existing_table(destination).schema()
+    lacking = [name for name in PLACE if name not in schema.names]
+    if lacking:
+        raise OptionError(
+            f"{destination.path} has no column {', '.join(lacking)}: without them nothing can be compared"
+        )
+    return all(name in schema.names and _is_raw(schema.field(name).type) for name in ("key", "value"))
 
 
 def _is_raw(kind: pa.DataType) -> bool:
@@ -161,9 +168,11 @@ NOTHING = Records(np.empty(0, np.int64), np.empty(0, np.uint32))
 
 
 def _table_records(destination: Destination, content: bool, progress: Progress) -> _ByPartition:
-    columns = ["topic", "partition", "offset", *(["key", "value"] if content else [])]
+    columns = [*PLACE, *(["key", "value"] if content else [])]
     gathered: defaultdict[TopicPartition, list[Records]] = defaultdict(list)
     for batch in existing_table(destination).scan(columns):
+        if any(batch[name].null_count for name in PLACE):
+            raise OptionError(f"{destination.path} has rows without topic, partition or offset: they are of no record")
         for target, part in _by_partition(batch):
             gathered[target].append(_records(part, content))
         progress(batch.num_rows, batch.nbytes)
@@ -192,16 +201,16 @@ def _records(batch: pa.RecordBatch, content: bool) -> Records:
     offsets = batch["offset"].to_numpy(zero_copy_only=False).astype(np.int64)
     if not content:
         return Records(offsets, np.zeros(len(offsets), np.uint32))
-    pairs = zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
+    # As bytes: what Spark cast to text need not be text.
+    pairs = zip(*(batch[name].cast(pa.large_binary()).to_pylist() for name in ("key", "value")), strict=True)
     return Records(offsets, np.fromiter((_checksum(key, value) for key, value in pairs), np.uint32, len(offsets)))
 
 
-def _checksum(key: bytes | str | None, value: bytes | str | None) -> int:
-    """Null and empty differ."""
+def _checksum(key: bytes | None, value: bytes | None) -> int:
+    """Null and empty differ, and so do keys and values that only end elsewhere."""
     checksum = 0
-    for part in (key, value):
-        data = part.encode() if isinstance(part, str) else part
-        checksum = crc32c(ABSENT if data is None else PRESENT + data, checksum)
+    for data in (key, value):
+        checksum = crc32c(ABSENT if data is None else len(data).to_bytes(4, "big") + data, checksum)
     return checksum
 
 
@@ -215,10 +224,14 @@ def _sorted(parts: Iterable[Records]) -> Records:
     return Records(offsets[order], checksums[order])
 
 
-def _compare(row: OffsetRange, topic: Records, table: Records, dead: Records, is_compacted: bool) -> Proof:
+def _compare(row: OffsetRange, end: int, topic: Records, table: Records, dead: Records, is_compacted: bool) -> Proof:
+    """`end` is the topic's own: whatever was compacted away lay before it."""
     held = _sorted([table, dead])
     checked = _between(held, row.start, row.until)
-    unique, first_index, counts = np.unique(checked.offsets, return_index=True, return_counts=True)
+    unique, first_index = np.unique(checked.offsets, return_index=True)
+    # Also where the topic has nothing left to compare with.
+    every, counts = np.unique(_between(held, 0, row.until).offsets, return_counts=True)
+    impossible = np.unique(held.offsets[held.offsets < 0])
     common, in_topic, in_table = np.intersect1d(topic.offsets, unique, assume_unique=True, return_indices=True)
     differs = topic.checksums[in_topic] != checked.checksums[first_index[in_table]]
     extra = np.setdiff1d(unique, topic.offsets, assume_unique=True)
@@ -231,8 +244,8 @@ def _compare(row: OffsetRange, topic: Records, table: Records, dead: Records, is
         len(_between(dead, 0, row.until).offsets),
         int(np.searchsorted(held.offsets, row.start)),
         missing=_listed(np.setdiff1d(topic.offsets, unique, assume_unique=True)),
-        duplicated=_listed(unique[counts > 1]),
-        unexpected=[] if is_compacted else _listed(extra),
+        duplicated=_listed(every[counts > 1]),
+        unexpected=_listed(np.concatenate((impossible, extra[extra >= end] if is_compacted else extra))),
         different=_listed(common[differs]),
     )
 
