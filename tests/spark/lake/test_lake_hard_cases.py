@@ -2,6 +2,8 @@
 
 import datetime
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +287,77 @@ def test_an_event_time_beyond_all_dates_does_not_stop_a_query(tmp_path: Path, ta
     commit(options, 0, pa.record_batch(columns, ["offset", "timestamp"]))
     dates = [row["event_date"] for row in content(options, ("offset", "event_date"))]
     assert dates == [datetime.date(1970, 1, 1), None, None]
+
+
+# What would lose or alter rows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["lake/orders", "lake/orders/", "lake/orders/dead", "lake/x/../orders"])
+def test_dead_letters_do_not_go_into_the_table(tmp_path: Path, place: str) -> None:
+    """Both commits have the same stamp: the second, that of the good rows, would be taken for a repetition."""
+    with pytest.raises(OptionError, match="dead letters need a place of theirs"):
+        options_of(tmp_path, "delta", deadLetterPath=str(tmp_path / "x")[:-1] + place)
+    assert options_of(tmp_path, "delta", deadLetterPath=str(tmp_path / "lake" / "orders-dead")).dead_letters
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+@pytest.mark.parametrize(
+    "values",
+    [pa.array([0.0, -0.0, float("nan")]), pa.array([b"a", b"b", None]), pa.array([[1], [2], [3]])],
+    ids=["fractions", "bytes", "lists"],
+)
+def test_what_is_no_folders_name_is_no_partition(tmp_path: Path, table_format: str, values: pa.Array) -> None:
+    batch = pa.record_batch([pa.array([0, 1, 2]), values], ["offset", "place"])
+    with pytest.raises(OptionError, match=r"names 'place', which is .*: cast it to text"):
+        commit(options_of(tmp_path, table_format, partitionBy="place"), 0, batch)
+
+
+@pytest.mark.parametrize(
+    "values", [["2026-11-16T12:00"], [1_700_000_000_000], pa.array([5], pa.int32()), [1.5]], ids=str
+)
+def test_a_timestamp_that_is_no_time_has_no_date(tmp_path: Path, values: Any) -> None:
+    options = options_of(tmp_path, "delta")
+    commit(options, 0, pa.record_batch([pa.array([0]), pa.array(values)], ["offset", "timestamp"]))
+    assert open_table(options.destination).schema().names == ["offset", "timestamp"]
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_names_that_differ_by_case_are_refused(tmp_path: Path, table_format: str) -> None:
+    options = options_of(tmp_path, table_format)
+    commit(options, 0, people(("Ada", "UK", 0)))
+    with pytest.raises(OptionError, match=r"column 'Name' is 'name' in .*: rename it"):
+        commit(options, 1, people(("Bob", "NZ", 1)).rename_columns(["Name", "country", "offset"]))
+
+
+@pytest.mark.parametrize("table_format", UPSERTING)
+def test_a_replaced_row_keeps_nothing_of_the_one_before(tmp_path: Path, table_format: str) -> None:
+    options, how = options_of(tmp_path, table_format, writeMode="upsert"), Upsert(("name",), "offset", None)
+    commit(options, 0, people(("Ada", "UK", 0)), how=how)
+    commit(options, 1, people(("Ada", "NZ", 1)).drop_columns(["country"]), how=how)
+    assert content(options, ("name", "country", "offset")) == [{"name": "Ada", "country": None, "offset": 1}]
+
+
+@pytest.mark.parametrize("table_format", UPSERTING)
+def test_a_row_without_an_order_is_the_newest(tmp_path: Path, table_format: str) -> None:
+    """As among the rows of one batch."""
+    options, how = options_of(tmp_path, table_format, writeMode="upsert"), Upsert(("name",), "offset", None)
+    commit(options, 0, people(("Ada", "UK", 5)), how=how)
+    commit(options, 1, people(("Ada", "NZ", None)), how=how)  # type: ignore[arg-type]
+    assert [row["country"] for row in content(options, ("name", "country", "offset"))] == ["NZ"]
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+@pytest.mark.parametrize("is_there", [False, True])
+def test_queries_that_make_or_widen_a_table_together(tmp_path: Path, table_format: str, is_there: bool) -> None:
+    options = options_of(tmp_path, table_format)
+    if is_there:
+        commit(options, 0, people(("Ada", "UK", 0)).drop_columns(["country"]))
+    together = threading.Barrier(3)
+
+    def make(_: int) -> None:
+        together.wait(30)
+        written(options, people(("Bob", "NZ", 1)))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(make, range(3)))
+    assert set(open_table(options.destination).schema().names) == {"name", "country", "offset"}

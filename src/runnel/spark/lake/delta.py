@@ -44,6 +44,9 @@ class DeltaLakeTable:
         return bool(DeltaTable.is_deltatable(self._destination.path, self._storage))
 
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        retried(lambda: self._ensure(schema, partition_by))
+
+    def _ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         if not self.exists():
             DeltaTable.create(
                 self._destination.path,
@@ -55,7 +58,8 @@ class DeltaLakeTable:
         table = self._open()
         lacking = check_types(self._destination, pa.schema(table.schema().to_arrow()), schema)
         if lacking:
-            table.alter.add_columns(Schema.from_arrow(pa.schema(lacking)).fields)
+            with _conflicts():
+                table.alter.add_columns(Schema.from_arrow(pa.schema(lacking)).fields)
 
     def last_batch(self, app_id: str) -> int | None:
         return self._open().transaction_version(app_id)
@@ -79,8 +83,9 @@ class DeltaLakeTable:
 
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
         table = self._checked(stamp)
+        rows = _whole_rows(rows, pa.schema(table.schema().to_arrow()))
         order = how.order_column
-        newer = f"(t.`{order}` IS NULL OR s.`{order}` > t.`{order}`)" if order else "true"
+        newer = f"(t.`{order}` IS NULL OR s.`{order}` IS NULL OR s.`{order}` > t.`{order}`)" if order else "true"
         merge = table.merge(
             rows,
             predicate=" AND ".join(f"(s.`{name}` IS NOT DISTINCT FROM t.`{name}`)" for name in how.key_columns),
@@ -145,6 +150,14 @@ class DeltaLakeTable:
     def _vacuum(self, hours: float, *, dry_run: bool) -> list[str]:
         whole = math.ceil(hours)
         return self._open().vacuum(whole, dry_run=dry_run, enforce_retention_duration=False, full=True)
+
+
+def _whole_rows(rows: pa.Table, there: pa.Schema) -> pa.Table:
+    """With nulls in the columns that only the table has: a row is replaced, not mixed with the one before."""
+    for field in there:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows
 
 
 @contextmanager

@@ -17,7 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, LessThan, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table, TableProperties, Transaction
@@ -54,13 +59,17 @@ class IcebergLakeTable:
         return self._catalog.table_exists(self._destination.table)
 
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        retried(lambda: self._ensure(schema, partition_by))
+
+    def _ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         try:
             table = self._open()
         except NoSuchTableError:
-            self._create(schema, partition_by)
+            with _conflicts():
+                self._create(schema, partition_by)
             return
         if check_types(self._destination, schema_to_pyarrow(table.schema(), include_field_ids=False), schema):
-            with table.update_schema() as update:
+            with _conflicts(), table.update_schema() as update:
                 update.union_by_name(schema)
 
     def _create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
@@ -283,5 +292,5 @@ def _last_batch(table: Table, app_id: str) -> int | None:
 def _conflicts() -> Iterator[None]:
     try:
         yield
-    except (CommitFailedException, ValidationException) as error:
+    except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
         raise Conflict(str(error)) from error

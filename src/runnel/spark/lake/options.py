@@ -71,7 +71,7 @@ def parse_lake_options(options: Mapping[str, str]) -> LakeOptions:
     given = {name.lower(): value for name, value in options.items()}
     _refuse_unknown(given)
     destination = _destination(given)
-    dead_path = _absolute(given.get("deadletterpath") or destination.path.rstrip("/") + "__dead_letter")
+    dead_path = _dead_path(given, destination.path.rstrip("/"))
     query = query_id(given.get("checkpointlocation"))
     return LakeOptions(
         destination,
@@ -129,6 +129,15 @@ def _absolute(path: str) -> str:
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     return path if "://" in path else os.path.abspath(path)
+
+
+def _dead_path(given: Mapping[str, str], table: str) -> str:
+    path = _absolute(given.get("deadletterpath") or f"{table}__dead_letter").rstrip("/")
+    if f"{path}/".startswith(f"{table}/"):  # the stamp of one commit would make the other a repetition
+        raise OptionError(
+            f"option 'deadLetterPath' is '{path}', in the table itself: dead letters need a place of theirs"
+        )
+    return path
 
 
 def _dead_letters(main: Destination, path: str) -> Destination:

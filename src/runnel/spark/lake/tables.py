@@ -137,7 +137,7 @@ def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> L
     """As the table is laid out already; else by event date where there is an event time, unless the options say
     otherwise. New tables for upserts are not partitioned. The root is filled in once the table exists.
     """
-    event_time = options.event_time_column if options.event_time_column in schema.names else None
+    event_time = _event_time(options, schema)
     partition_by, says = options.partition_by, "option 'partitionBy' names"
     if table.exists():
         there = tuple(table.partition_columns())
@@ -151,8 +151,25 @@ def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> L
     for name in partition_by:
         if name not in schema.names and not (name == EVENT_DATE and event_time is not None):
             raise OptionError(f"{says} '{name}': the rows have {', '.join(schema.names)}")
+        if name in schema.names and not _names_a_folder(schema.field(name).type):
+            raise OptionError(
+                f"{says} '{name}', which is {schema.field(name).type}: cast it to text, or choose another"
+            )
     keeps = table.keeps_partition_columns or options.is_upsert  # an upsert reads the files back
     return Layout("", table.folder, partition_by, event_time, keeps, options.file_bytes)
+
+
+def _event_time(options: LakeOptions, schema: pa.Schema) -> str | None:
+    """Rows may well have a column of the usual name that holds something else: seconds, or text."""
+    name = options.event_time_column
+    kind = schema.field(name).type if name in schema.names else None
+    return name if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)) else None
+
+
+def _names_a_folder(kind: pa.DataType) -> bool:
+    """Whether a value survives as text: bytes do not, numbers with a fraction are not equal to themselves always."""
+    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp)
+    return _plain(kind) == "string" or any(test(kind) for test in tests)
 
 
 def table_schema(schema: pa.Schema, layout: Layout) -> pa.Schema:
@@ -163,10 +180,16 @@ def table_schema(schema: pa.Schema, layout: Layout) -> pa.Schema:
 
 
 def check_types(destination: Destination, there: pa.Schema, given: pa.Schema) -> list[pa.Field]:
-    """The fields that the table lacks; OptionError where one that it has is of another type."""
+    """The fields that the table lacks; OptionError where one that it has is of another type, or written otherwise:
+    Spark, and Delta, do not tell names apart by case."""
     lacking = []
+    known = {name.lower(): name for name in there.names}
     for field in given:
         index = there.get_field_index(field.name)
+        if index < 0 and field.name.lower() in known:
+            raise OptionError(
+                f"column '{field.name}' is '{known[field.name.lower()]}' in {destination.path}: rename it to that"
+            )
         if index < 0:
             lacking.append(field)
         elif not _fits(there.field(index).type, field.type):
