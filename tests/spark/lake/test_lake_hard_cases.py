@@ -289,6 +289,26 @@ def test_an_event_time_beyond_all_dates_does_not_stop_a_query(tmp_path: Path, ta
     assert dates == [datetime.date(1970, 1, 1), None, None]
 
 
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+@pytest.mark.parametrize("partition_by", ["country,event_date", "event_date,country"])
+def test_old_days_are_expired_beside_other_partitions(tmp_path: Path, table_format: str, partition_by: str) -> None:
+    options = options_of(tmp_path, table_format, partitionBy=partition_by)
+    days = pa.array(
+        [MONDAY - datetime.timedelta(40), MONDAY, MONDAY - datetime.timedelta(40)], pa.timestamp("us", "UTC")
+    )
+    batch = people(("Ada", "UK", 0), ("Bob", "UK", 1), ("Eve", None, 2)).append_column("timestamp", days)
+    commit(options, 0, batch)
+    assert open_table(options.destination).expire_rows("2026-11-01") == 2
+    assert [row["name"] for row in content(options, ("name", "offset"))] == ["Bob"]
+
+
+def test_a_parquet_folder_without_dates_says_that_nothing_can_expire(tmp_path: Path) -> None:
+    options = options_of(tmp_path, "parquet", partitionBy="country")
+    commit(options, 0, people(("Ada", "UK", 0)).append_column("event_date", pa.array([datetime.date(2020, 1, 1)])))
+    with pytest.raises(OptionError, match="not partitioned by event_date"):
+        open_table(options.destination).expire_rows("2026-11-01")
+
+
 # What would lose or alter rows -------------------------------------------------------------------------------------
 
 

@@ -150,15 +150,30 @@ class ParquetLakeTable:
 
     def expire_rows(self, before_date: str) -> int:
         """Whole days only, by their folders: nothing is rewritten."""
+        if EVENT_DATE not in self.partition_columns():
+            raise OptionError(
+                f"{self._destination.path} is not partitioned by {EVENT_DATE}: only whole folders can be removed"
+            )
         removed = 0
-        for name in self._names(""):
-            day = name.removeprefix(f"{EVENT_DATE}=")
-            if name != day and day < before_date:
-                files = self._filesystem.get_file_info(pyarrow.fs.FileSelector(f"{self._base}/{name}", recursive=True))
-                paths = [info.path for info in files if info.is_file]
-                removed += sum(pq.read_metadata(path, filesystem=self._filesystem).num_rows for path in paths)
-                self._filesystem.delete_dir(f"{self._base}/{name}")
+        for folder in self._days(before_date):
+            files = self._filesystem.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True))
+            paths = [info.path for info in files if info.is_file]
+            removed += sum(pq.read_metadata(path, filesystem=self._filesystem).num_rows for path in paths)
+            self._filesystem.delete_dir(folder)
         return removed
+
+    def _days(self, before_date: str) -> list[str]:
+        """The folders of older days, also below those of other partition columns; each once."""
+        prefix = f"{EVENT_DATE}="
+        infos = self._filesystem.get_file_info(pyarrow.fs.FileSelector(self._base, recursive=True))
+        return [
+            info.path
+            for info in infos
+            if info.base_name.startswith(prefix)
+            and info.base_name.removeprefix(prefix) < before_date
+            and not info.is_file
+            and f"/{HIDDEN}/" not in info.path
+        ]
 
     def remove_old_files(self, hours: float) -> int:
         """What writers left staged and never committed."""
