@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -78,6 +79,19 @@ def test_a_process_is_watched_and_stopped(running: tuple[Path, subprocess.Popen[
     shown = runnel("pipeline", "status", str(folder)).stdout
     assert shown.startswith("project: stopped (run "), shown
     assert runnel("pipeline", "stop", str(folder)).returncode == 1, "nothing to stop"
+
+
+@pytest.mark.slow
+def test_without_its_jvm_a_run_ends_and_says_so(running: tuple[Path, subprocess.Popen[str]]) -> None:
+    folder, process = running
+    run_ended(process)
+    children = Path("/proc", str(process.pid), "task", str(process.pid), "children").read_text().split()
+    (jvm,) = [pid for pid in map(int, children) if "java" in Path("/proc", str(pid), "comm").read_text()]
+    os.kill(jvm, signal.SIGKILL)
+    process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 1
+    state = json.loads(runnel("pipeline", "status", str(folder), "--json").stdout)
+    assert state["status"] == "failed", state
 
 
 @pytest.mark.slow

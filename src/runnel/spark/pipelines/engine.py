@@ -30,6 +30,8 @@ CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 EXIT_S = 30.0
+RETRIES_MAX = 4
+"""Some seconds. Of a JVM of our own that is gone nobody starts another; Spark would ask it for a quarter of an hour."""
 LOG_SHOWN_CHARACTERS = 600
 # Nothing listens beyond this machine, and a session sees only its own artifacts, as in PySpark's local Connect server.
 DOOR = {
@@ -63,6 +65,7 @@ class Engine:
 
     def session(self, conf: Mapping[str, str]) -> SparkSession:
         """A session of its own. As in Spark's builder, settings that only a new JVM could take are passed over."""
+        from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession
 
         builder: Any = SparkSession.builder
@@ -76,6 +79,8 @@ class Engine:
             if failed is not None and failed is not before:
                 failed.client.close()  # else it asks the server once more when Python ends, for many minutes
             raise EngineFailed(f"Spark opens no session: {self._refusal() or error}") from error
+        if self._gateway is not None:
+            made.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES_MAX)])
         return made
 
     def _refusal(self) -> str | None:
@@ -95,9 +100,14 @@ class Engine:
         if self._gateway is None:
             return
         gateway, self._gateway = self._gateway, None
-        with contextlib.suppress(Py4JError):  # a JVM that is gone already
+        with contextlib.suppress(Py4JError, OSError):  # a JVM that is gone already
             self._context.stop()
         _end(gateway)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether a JVM of our own has ended by itself: killed, or out of memory."""
+        return self._gateway is not None and self._gateway.proc is not None and self._gateway.proc.poll() is not None
 
 
 def start_engine(

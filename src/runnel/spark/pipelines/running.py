@@ -181,6 +181,9 @@ class PipelineSession:
                     yield event
 
     def _explain(self, noted: Definitions, figures: Figures, error: PySparkException) -> Iterator[FlowFailure]:
+        if self._engine.is_gone:
+            yield FlowFailure(None, f"Spark's JVM has ended; what it said last is in {self.project.notes / LOG_FILE}")
+            return
         failed = [progress for progress in figures.flows.values() if progress.status == "FAILED"]
         for progress in failed:
             yield explain(self.project, self.spark, noted, progress.flow, progress.error or plain_message(error))
