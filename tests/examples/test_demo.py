@@ -11,11 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import psutil
 import pytest
 
 from harness.conditions import wait_until
 from harness.process import BrokerProcess, watched
+from runnel.cli.demo import Stop, _once
+from runnel.cli.demo_screen import Screen
 
 DEADLINE_S = 900.0
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -156,3 +159,11 @@ def test_json_needs_an_end(tmp_path: Path) -> None:
     done = run(tmp_path, "--json")
     assert done.returncode == 2
     assert "--once" in done.stderr
+
+
+def test_ctrl_c_while_spark_starts_ends_it_before_anything_is_sent() -> None:
+    stop = Stop()
+    stop(signal.SIGINT, None)
+    nothing_may_be_played: Any = None
+    with pytest.raises(click.Abort):
+        _once(Screen(quiet=True), nothing_may_be_played, stop, 2, as_json=True)

@@ -112,11 +112,13 @@ def _once(screen: Screen, play: Play, stop: Stop, parts: int, *, as_json: bool) 
     """In parts: each run takes up what the one before left."""
     runs: list[RunResult] = []
     for part in range(parts):
+        if stop.asked:  # perhaps while Spark started
+            raise click.Abort
         sent = play.send(MINUTES_ONCE * (part + 1) // parts - MINUTES_ONCE * part // parts)
         screen.step(f"{counted(sent, 'event')} sent", "to shop.orders, shop.payments, shop.clicks")
         runs.append(_run(screen, play, stop, len(runs) + 1))
-        if stop.asked:
-            raise click.Abort
+    if stop.asked:
+        raise click.Abort
     result = play.result()
     screen.tables(result)
     found, differing = play.check()
