@@ -17,7 +17,7 @@ import pytest
 from runnel.spark import java, spark_session
 from runnel.spark.java import JavaMissing, java_home, java_version, wrapped
 from runnel.spark.spark_home import spark_home
-from runnel.spark.spark_session import plan_settings, prepare_environment
+from runnel.spark.spark_session import PythonMissing, plan_settings, prepare_environment
 
 
 def make_java(folder: Path, version: str) -> Path:
@@ -140,6 +140,32 @@ def test_under_spark_submit_the_jvm_runs_already(monkeypatch: pytest.MonkeyPatch
     prepare_environment("spark://head:7077", environ)
     assert environ["PYSPARK_PYTHON"] == "/their/python"
     assert "JAVA_HOME" not in environ
+
+
+def test_on_a_cluster_the_python_that_is_named_runs_the_sources() -> None:
+    """Spark takes PYSPARK_DRIVER_PYTHON for them if there is one, and starts it on the executors as well."""
+    named = shutil.which("sh") or ""  # a program that is here
+    environ = {"PATH": os.environ["PATH"], "PYSPARK_PYTHON": named, "PYSPARK_DRIVER_PYTHON": "jupyter"}
+    prepare_environment("k8s://https://head:6443", environ)
+    assert environ["PYSPARK_PYTHON"] == named
+    assert "PYSPARK_DRIVER_PYTHON" not in environ
+
+
+def test_on_a_cluster_a_bare_name_is_this_python_here() -> None:
+    environ = {"PATH": os.environ["PATH"], "PYSPARK_PYTHON": "python3"}
+    for _ in range(2):
+        prepare_environment("k8s://https://head:6443", environ)
+    assert environ["PYSPARK_PYTHON"] == "python3"
+    found = shutil.which("python3", path=environ["PATH"])
+    assert found is not None
+    assert Path(found).parent == Path(sys.executable).parent
+    assert len(environ["PATH"].split(":")) <= len(os.environ["PATH"].split(":")) + 1, "put there once"
+
+
+def test_a_python_that_only_the_executors_have_is_an_error_that_names_the_cure() -> None:
+    environ = {"PATH": os.environ["PATH"], "PYSPARK_PYTHON": "/image/bin/python"}
+    with pytest.raises(PythonMissing, match=r"is /image/bin/python, which this machine does not have.*`python3`"):
+        prepare_environment("k8s://https://head:6443", environ)
 
 
 def test_workers_of_a_local_session_import_the_installed_pyspark(tmp_path: Path) -> None:

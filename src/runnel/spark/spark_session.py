@@ -7,6 +7,7 @@ provided; where a master is named, only what every node needs is set, and what t
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -42,6 +43,10 @@ ON_ONE_MACHINE = {
     # In quotes, as a URI: the path of an installation may have spaces.
     "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
 }
+
+
+class PythonMissing(RuntimeError):
+    """Spark could not plan reads here; the message says what to set."""
 
 
 def session(master: str | None = None, app_name: str = APP_NAME_DEFAULT, **conf: object) -> SparkSession:
@@ -89,16 +94,33 @@ def prepare_environment(master: str, environ: MutableMapping[str, str]) -> None:
     """What Spark reads from the environment before there is a JVM to tell."""
     # Spark would take the first `python3` on the PATH, in which neither pyspark nor runnel need be installed.
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if "PYSPARK_GATEWAY_PORT" not in environ:  # else spark-submit has started the JVM already
         environ["JAVA_HOME"] = str(java_home(environ))
+        if not is_local(master):
+            _one_python_for_all(environ)
     if is_local(master):
+        environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         # A machine whose own name does not resolve (a laptop, a container) would else fail to bind or warn.
         environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Another Python may have no pyspark but that of Spark's own folder.
         home = spark_home(environ) if environ["PYSPARK_PYTHON"] == sys.executable else None
         if home is not None:
             environ.setdefault("SPARK_HOME", str(home))
+
+
+def _one_python_for_all(environ: MutableMapping[str, str]) -> None:
+    """Spark plans reads here and runs them on the nodes by one name: PYSPARK_DRIVER_PYTHON, else PYSPARK_PYTHON."""
+    environ.pop("PYSPARK_DRIVER_PYTHON", None)  # the driver is this process already, whatever that names
+    name = environ["PYSPARK_PYTHON"]
+    folder, path = str(Path(sys.executable).parent), environ.get("PATH", os.defpath)
+    if os.sep not in name and path.split(os.pathsep)[0] != folder:
+        path = environ["PATH"] = f"{folder}{os.pathsep}{path}"
+    if shutil.which(name, path=path) is None:
+        raise PythonMissing(
+            f"PYSPARK_PYTHON is {name}, which this machine does not have, and Spark plans reads here. Name a path that "
+            "is right here and on the executors, or `python3`: here that is this Python, there the first on the PATH "
+            "(which spark.executorEnv.PATH sets)"
+        )
 
 
 def _with(builder: Any, settings: Mapping[str, str]) -> SparkSession:
