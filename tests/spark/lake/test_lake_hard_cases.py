@@ -219,24 +219,6 @@ def test_iceberg_snapshots_expire_by_their_age_in_any_zone(
         time.tzset()
 
 
-def test_iceberg_keeps_its_files_where_the_store_lists_them_without_a_scheme(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from runnel.spark.lake import iceberg
-
-    options = options_of(tmp_path, "iceberg")
-    commit(options, 0, rows(("a", b"1", 0, MONDAY)))
-    table = open_table(options.destination)
-    real = table.root
-    age(Path(real))
-    opened: Any = iceberg.open_root
-    named: Any = iceberg._named_files
-    monkeypatch.setattr(iceberg, "_named_files", lambda table: {f"s3://bucket{path}" for path in named(table)})
-    monkeypatch.setattr(type(table), "root", property(lambda self: f"s3://bucket{real}"))
-    monkeypatch.setattr(iceberg, "open_root", lambda root: opened(root.removeprefix("s3://bucket")))
-    assert table.remove_old_files(1) == 0
-
-
 def test_delta_refuses_to_delete_what_is_not_the_tables(tmp_path: Path) -> None:
     options = options_of(tmp_path, "delta")
     commit(options, 0, rows(("a", b"1", 0, MONDAY)))

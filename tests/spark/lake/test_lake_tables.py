@@ -49,7 +49,7 @@ def written(options: LakeOptions, *batches: pa.RecordBatch) -> tuple[LakeTable, 
     table = open_table(options.destination)
     layout = table_layout(table, options, batches[0].schema)
     table.ensure(table_schema(batches[0].schema, layout), layout.partition_by)
-    writer = FileWriter(layout._replace(root=table.root))
+    writer = FileWriter(layout._replace(store=table.store))
     for batch in batches:
         writer.write(batch)
     return open_table(options.destination), writer.close()

@@ -19,6 +19,7 @@ from deltalake.transaction import AddAction
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile
 from runnel.spark.lake.options import Destination
+from runnel.spark.lake.stores import Store, folder_of
 from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
 
 DATA_FILE = re.compile(r"(?:[^/]+=[^/]*/)*(?:part-[^/]+\.parquet|deletion_vector_[^/]+\.bin)")
@@ -34,8 +35,8 @@ class DeltaLakeTable:
         self._storage = dict(destination.storage) or None
 
     @property
-    def root(self) -> str:
-        return self._destination.path.removeprefix("file://")
+    def store(self) -> Store:
+        return Store(folder_of(self._destination.path), self._destination.storage)
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self._destination.path, storage_options=self._storage)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from runnel.spark.lake.columns import in_utc
 from runnel.spark.lake.options import EVENT_DATE
+from runnel.spark.lake.stores import Store
 
 OPEN_FILES_MAX = 32
 """A batch with more dates than this closes the file that was used least recently; it only makes more files."""
@@ -43,19 +44,12 @@ class DataFile(NamedTuple):
 class Layout(NamedTuple):
     """Where and how files are written. Iceberg wants its partition columns inside the files, the others do not."""
 
-    root: str
+    store: Store
     folder: str
     partition_by: tuple[str, ...]
     event_time_column: str | None
     keeps_partition_columns: bool
     file_bytes: int
-
-
-def open_root(root: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    if "://" in root:
-        filesystem, path = pyarrow.fs.FileSystem.from_uri(root)
-        return filesystem, path
-    return pyarrow.fs.LocalFileSystem(), root
 
 
 def with_event_date(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
@@ -74,7 +68,7 @@ class FileWriter:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._filesystem, self._root = open_root(layout.root)
+        self._filesystem, self._root = layout.store.open()
         self._open: OrderedDict[PartitionValues, _OpenFile] = OrderedDict()
         self._done: list[DataFile] = []
 
@@ -91,7 +85,7 @@ class FileWriter:
         return self._done
 
     def discard(self) -> None:
-        remove_files(self._layout.root, [file.path for file in self.close()])
+        remove_files(self._layout.store, [file.path for file in self.close()])
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[PartitionValues, pa.RecordBatch]]:
         columns = self._layout.partition_by
@@ -187,9 +181,9 @@ def _bounds(rows: list[Any]) -> tuple[Any, Any] | None:
         return None
 
 
-def remove_files(root: str, paths: Sequence[str]) -> None:
+def remove_files(store: Store, paths: Sequence[str]) -> None:
     """Files that no commit will name. One that is gone already is no trouble."""
-    filesystem, base = open_root(root)
+    filesystem, base = store.open()
     for path in paths:
         try:
             filesystem.delete_file(f"{base.rstrip('/')}/{path}")

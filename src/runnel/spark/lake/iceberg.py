@@ -28,8 +28,9 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table, TableProperties, Transaction
 
 from runnel.spark.errors import OptionError
-from runnel.spark.lake.files import DataFile, open_root
+from runnel.spark.lake.files import DataFile
 from runnel.spark.lake.options import EVENT_DATE, Destination
+from runnel.spark.lake.stores import Store, folder_of
 from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
 
 STAMP = "runnel.batch."
@@ -47,8 +48,10 @@ class IcebergLakeTable:
         return _catalog(self._destination)
 
     @property
-    def root(self) -> str:
-        return str(self._open().location()).removeprefix("file://")
+    def store(self) -> Store:
+        """With what the catalog gave for this table, which may be credentials that nobody has written down."""
+        table = self._open()
+        return Store(folder_of(table.location()), dict(table.io.properties), is_icebergs=True)
 
     def _open(self) -> Table:
         return self._catalog.load_table(self._destination.table)
@@ -137,7 +140,8 @@ class IcebergLakeTable:
 
     def _unreadable(self) -> list[str]:
         """pyiceberg does not say which file it could not read."""
-        return [path for path in sorted(_named_files(self._open())) if not _is_parquet(path)]
+        table = self._open()
+        return [path for path in sorted(_named_files(table)) if not _is_parquet(table, path)]
 
     def file_sizes(self) -> list[int]:
         return [task.file.file_size_in_bytes for task in self._open().scan().plan_files()]
@@ -170,10 +174,10 @@ class IcebergLakeTable:
         """Forget old snapshots, then remove data files that no snapshot names any more."""
         oldest = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)
         retried(lambda: self._forget_snapshots(oldest))
-        table = self._open()
-        filesystem, base = open_root(self.root)
+        store = self.store
+        filesystem, base = store.open()
         # Relative to the table: catalogs name files with a scheme, file systems list them without.
-        named = {path.removeprefix(f"{self.root}/") for path in _named_files(table)}
+        named = {path.removeprefix(f"{store.root}/") for path in _named_files(self._open())}
         removed = 0
         selector = pyarrow.fs.FileSelector(f"{base}/{self.folder}", recursive=True, allow_not_found=True)
         for info in filesystem.get_file_info(selector):
@@ -198,7 +202,7 @@ def _catalog(destination: Destination) -> Catalog:
 
 
 def _default_catalog(destination: Destination) -> Path:
-    path = destination.path.removeprefix("file://")
+    path = folder_of(destination.path)
     if "://" in path:
         raise OptionError(f"an Iceberg table at {destination.path} needs a catalog: name one with options catalog.*")
     return Path(path, "catalog.db")
@@ -269,10 +273,9 @@ def _typed(table: Table, name: str, value: Any) -> Any:
     return datetime.date(1970, 1, 1) + datetime.timedelta(days=value) if is_date and isinstance(value, int) else value
 
 
-def _is_parquet(path: str) -> bool:
-    filesystem, base = open_root(path)
+def _is_parquet(table: Table, path: str) -> bool:
     try:
-        pq.read_metadata(base, filesystem=filesystem)
+        pq.read_metadata(table.io.new_input(path).open())
     except (OSError, pa.ArrowInvalid):
         return False
     return True
@@ -280,7 +283,7 @@ def _is_parquet(path: str) -> bool:
 
 def _named_files(table: Table) -> set[str]:
     files = table.inspect.all_files().column("file_path").to_pylist() if table.current_snapshot() else []
-    return {str(path).removeprefix("file://") for path in files}
+    return {folder_of(str(path)) for path in files}
 
 
 def _last_batch(table: Table, app_id: str) -> int | None:

@@ -21,8 +21,9 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from runnel.spark.errors import OptionError
-from runnel.spark.lake.files import DataFile, open_root
+from runnel.spark.lake.files import DataFile
 from runnel.spark.lake.options import EVENT_DATE, Destination
+from runnel.spark.lake.stores import Store, folder_of
 from runnel.spark.lake.tables import AlreadyThere, Conflict, Maintained, Stamp, Upsert, check_new, check_types
 
 HIDDEN = "_runnel"
@@ -38,12 +39,12 @@ class ParquetLakeTable:
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
-        self._filesystem, base = open_root(destination.path)
+        self._filesystem, base = self.store.open()
         self._base = base.rstrip("/")
 
     @property
-    def root(self) -> str:
-        return self._destination.path.removeprefix("file://")
+    def store(self) -> Store:
+        return Store(folder_of(self._destination.path), self._destination.storage)
 
     def exists(self) -> bool:
         return self._saved_schema() is not None
@@ -216,7 +217,8 @@ class ParquetLakeTable:
         target = f"{self._base}/{path}"
         self._filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
         scratch = f"{self._base}/{HIDDEN}/{uuid.uuid4()}.tmp"
-        with self._filesystem.open_output_stream(scratch) as stream:
+        # Through a buffer, which hands bytes on: delta-rs' files of object stores take nothing else.
+        with self._filesystem.open_output_stream(scratch, buffer_size=len(data) + 1) as stream:
             stream.write(data)
         if not exclusive or not isinstance(self._filesystem, pyarrow.fs.LocalFileSystem):
             self._filesystem.move(scratch, target)

@@ -97,7 +97,7 @@ def _ensured(options: LakeOptions, destination: Destination, schema: pa.Schema) 
     table = open_table(destination)
     layout = table_layout(table, options, schema)
     table.ensure(table_schema(schema, layout), layout.partition_by)
-    return layout._replace(root=table.root)
+    return layout._replace(store=table.store)
 
 
 def _check_keys(options: LakeOptions, schema: pa.Schema) -> None:
@@ -178,7 +178,7 @@ def remove_rows(prepared: Prepared, messages: list[WriterCommitMessage | None], 
         table = open_table(destination)
         last = table.last_batch(stamp.app_id) if wrote else None
         if wrote and (last is None or last < stamp.batch_id):
-            remove_files(table.root, [file.path for file in wrote])
+            remove_files(table.store, [file.path for file in wrote])
 
 
 def _stamp(options: LakeOptions, batch_id: int | None) -> Stamp | None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile, Layout, remove_files
 from runnel.spark.lake.options import EVENT_DATE, Destination, LakeOptions
+from runnel.spark.lake.stores import Store
 
 CONFLICTS_MAX = 8
 WHOLE_NUMBERS = ("int8", "int16", "int32")
@@ -59,7 +60,7 @@ class LakeTable(Protocol):
     """Where in the table's root executors write: what is not committed must not be seen by readers of the root."""
 
     @property
-    def root(self) -> str: ...
+    def store(self) -> Store: ...
 
     def exists(self) -> bool:
         """Asking makes nothing."""
@@ -135,7 +136,7 @@ def existing_table(destination: Destination) -> LakeTable:
 
 def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> Layout:
     """As the table is laid out already; else by event date where there is an event time, unless the options say
-    otherwise. New tables for upserts are not partitioned. The root is filled in once the table exists.
+    otherwise. New tables for upserts are not partitioned. The store is filled in once the table exists.
     """
     event_time = _event_time(options, schema)
     partition_by, says = options.partition_by, "option 'partitionBy' names"
@@ -156,7 +157,7 @@ def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> L
                 f"{says} '{name}', which is {schema.field(name).type}: cast it to text, or choose another"
             )
     keeps = table.keeps_partition_columns or options.is_upsert  # an upsert reads the files back
-    return Layout("", table.folder, partition_by, event_time, keeps, options.file_bytes)
+    return Layout(Store(""), table.folder, partition_by, event_time, keeps, options.file_bytes)
 
 
 def _event_time(options: LakeOptions, schema: pa.Schema) -> str | None:
@@ -237,12 +238,12 @@ def commit_once(
             retried(lambda: upsert_files(table, files, how, stamp))
     except AlreadyThere as known:
         if how is not None or not known.may_be_ours:
-            remove_files(table.root, [file.path for file in files])
+            remove_files(table.store, [file.path for file in files])
         if stamp is not None and (stamp.batch_id < known.last or table.last_batch(stamp.names[-1]) != stamp.batch_id):
             raise StaleCheckpoint(destination, stamp, known.last) from None
         return False
     if how is not None:
-        remove_files(table.root, [file.path for file in files])
+        remove_files(table.store, [file.path for file in files])
     return True
 
 
@@ -269,9 +270,7 @@ def upsert_files(table: LakeTable, files: Sequence[DataFile], how: Upsert, stamp
     """Merge what the executors wrote. The batch is read back on the driver: upserts are for tables of entities."""
     import pyarrow.parquet as pq
 
-    from runnel.spark.lake.files import open_root
-
-    filesystem, base = open_root(table.root)
+    filesystem, base = table.store.open()
     paths = [f"{base.rstrip('/')}/{file.path}" for file in files]
     parts = [pq.read_table(path, filesystem=filesystem, partitioning=None) for path in paths]
     if parts:
