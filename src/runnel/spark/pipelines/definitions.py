@@ -7,7 +7,6 @@ where, which topics it reads, what each sink is; plus the problems of files that
 from __future__ import annotations
 
 import contextlib
-import glob
 import io
 import re
 import sys
@@ -146,7 +145,7 @@ def read_definitions(project: Project, session: SparkSession, adapt: Adapt | Non
     with connect_mode(session):
         for path in project.definitions():
             with _collecting(project, path, noted.problems), _without_sparks_lines():
-                one = replace(project.spec, libraries=[LibrariesGlob(glob.escape(project.relative(path)))])
+                one = replace(project.spec, libraries=[LibrariesGlob(project.relative(path))])
                 register_definitions(project.spec_path, registry, one, spec, graph_id)
     try:
         yield noted
