@@ -81,12 +81,6 @@ def test_every_column(bootstrap: str, topic: str) -> None:
         (1, None, None, None),
         (2, b"k", b"text", [{"key": "h", "value": b"1"}]),
     ]
-    write(bootstrap, [batch], EVERY_COLUMN, includeHeaders="false")
-    assert [row["headers"] for row in read_batch(bootstrap, subscribe=topic, includeHeaders="true")][1:] == [
-        None,
-        [{"key": "h", "value": b"1"}],
-        None,
-    ]
 
 
 def test_the_option_topic_wins_over_the_column(bootstrap: str, topic: str) -> None:
@@ -196,6 +190,7 @@ REFUSED: list[tuple[StructType, dict[str, str], str]] = [
     (VALUE, {"topic": "t", "kafka.transactional.id": "X"}, "kafka.transactional.id is not supported: .*idempotent"),
     (VALUE, {"topic": "t", "kafka.partitioner.class": "X"}, "kafka.partitioner.class is not supported"),
     (VALUE, {"topic": "t", "kafka.acks": "2"}, "kafka.acks is '2': write one of all, -1, 1, 0"),
+    (VALUE, {"topic": "t", "kafka.acks": "1", "kafka.enable.idempotence": "true"}, "idempotence needs kafka.acks=all"),
     (VALUE, {"topic": "t", "kafka.compression.type": "rar"}, "write one of none, gzip, snappy, lz4, zstd"),
 ]
 

@@ -40,7 +40,6 @@ COLUMNS: dict[str, tuple[DataType, ...]] = {
 class SinkOptions:
     brokers: BrokerSettings
     topic: str | None
-    include_headers: bool
     acks: int
     idempotent: bool
     compression: int
@@ -63,15 +62,22 @@ def parse_sink_options(options: Mapping[str, str], schema: StructType) -> SinkOp
     return SinkOptions(
         brokers=broker_settings(kafka),
         topic=topic,
-        include_headers=truth(given, "includeheaders", True, prefix=""),
         acks=acks,
-        idempotent=truth(kafka, "enable.idempotence", True) and acks == ACKS["all"],
+        idempotent=_is_idempotent(kafka, acks),
         compression=_choice(kafka, "compression.type", "none", codecs),
         batch_bytes=batch_bytes if largest is None else min(batch_bytes, largest),
         record_bytes_max=largest,
         buffer_bytes=whole_number(kafka, "buffer.memory", BUFFER_BYTES, least=1),
         delivery_timeout_s=whole_number(kafka, "delivery.timeout.ms", 120_000, least=1) / 1000,
     )
+
+
+def _is_idempotent(kafka: Mapping[str, str], acks: int) -> bool:
+    """As in Kafka's own producer: by default where acks allow it; refused where it is asked for and they do not."""
+    wanted = truth(kafka, "enable.idempotence", True)
+    if "enable.idempotence" in kafka and wanted and acks != ACKS["all"]:
+        raise OptionError("option kafka.enable.idempotence needs kafka.acks=all: leave one of them out")
+    return wanted and acks == ACKS["all"]
 
 
 def _check_columns(schema: StructType, topic: str | None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from spark.lake.place import Place
 from spark.records import BASE_MS, Sent, produce
@@ -71,6 +71,17 @@ def test_rows_without_a_key_are_one_entity(spark: SparkSession, tmp_path: Path, 
             spark.createDataFrame([(None, value, offset)], "key binary, value binary, offset long"), writeMode="upsert"
         )
     assert place.rows("key", "value") == [{"key": None, "value": b"new"}]
+
+
+@pytest.mark.parametrize("option", ["keyColumns", "orderColumn", "valueColumn"])
+def test_a_column_that_is_not_there_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path, option: str
+) -> None:
+    place = Place(tmp_path, "delta", spark, "")
+    rows = spark.createDataFrame([(b"k", b"v", 1)], "key binary, value binary, offset long")
+    with pytest.raises(PySparkException, match=f"option '{option}' names 'ofset': the rows have key, value, offset"):
+        place.save(rows, writeMode="upsert", **{option: "ofset"})
+    assert not any(tmp_path.rglob("*.parquet"))
 
 
 def test_a_parquet_folder_refuses_upserts_by_name(

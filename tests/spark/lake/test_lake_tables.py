@@ -206,6 +206,7 @@ def test_a_parquet_commit_that_died_between_its_moves_is_finished(tmp_path: Path
         ({"path": "x", "tableFormat": "csv"}, "one of delta, iceberg, parquet"),
         ({"path": "x", "writeMode": "merge"}, "one of append, upsert"),
         ({"path": "x", "partitionsBy": "y"}, "no option 'partitionsby'"),
+        ({"path": "x", "writeMode": "upsert", "tableFormat": "parquet"}, "no upsert: set tableFormat to delta"),
         ({"path": "x", "batchId": "-1"}, "whole number"),
         ({"path": "x", "table": "orders"}, "namespace.table"),
     ],

@@ -17,6 +17,8 @@ TABLE_FORMATS = ("delta", "iceberg", "parquet")
 WRITE_MODES = ("append", "upsert")
 EVENT_DATE = "event_date"
 FILE_BYTES = 128 << 20
+NO_UPSERT = "a plain Parquet folder has no upsert: set tableFormat to delta or iceberg"
+NO_OVERWRITE = "a plain Parquet folder cannot be overwritten in one step: delete it, or use Delta or Iceberg"
 KNOWN = (
     "path",
     "tableFormat",
@@ -50,7 +52,8 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class LakeOptions:
-    """`app_id` and `batch_id` are None where a batch query does not ask for exactly-once."""
+    """`app_id` and `batch_id` are None where a batch query does not ask for exactly-once; `order_column` and
+    `value_column` where they are offset and value, if the table has these."""
 
     destination: Destination
     dead_letters: Destination
@@ -59,8 +62,8 @@ class LakeOptions:
     batch_id: int | None = None
     is_upsert: bool = False
     key_columns: tuple[str, ...] = ("key",)
-    order_column: str = "offset"
-    value_column: str = "value"
+    order_column: str | None = None
+    value_column: str | None = None
     event_time_column: str = "timestamp"
     partition_by: tuple[str, ...] | None = None
     error_column: str = "_error"
@@ -79,15 +82,22 @@ def parse_lake_options(options: Mapping[str, str]) -> LakeOptions:
         app_id=given.get("appid") or query,
         query_id=query,
         batch_id=_whole(given, "batchId"),
-        is_upsert=_choice(given, "writeMode", WRITE_MODES) == "upsert",
+        is_upsert=_is_upsert(given, destination),
         key_columns=_names(given.get("keycolumns", "key")),
-        order_column=given.get("ordercolumn", "offset"),
-        value_column=given.get("valuecolumn", "value"),
+        order_column=given.get("ordercolumn"),
+        value_column=given.get("valuecolumn"),
         event_time_column=given.get("eventtimecolumn", "timestamp"),
         partition_by=_names(given["partitionby"]) if "partitionby" in given else None,
         error_column=given.get("errorcolumn", "_error"),
         file_bytes=_whole(given, "targetFileBytes") or FILE_BYTES,
     )
+
+
+def _is_upsert(given: Mapping[str, str], destination: Destination) -> bool:
+    is_upsert = _choice(given, "writeMode", WRITE_MODES) == "upsert"
+    if is_upsert and destination.table_format == "parquet":
+        raise OptionError(NO_UPSERT)
+    return is_upsert
 
 
 def query_id(checkpoint: str | None) -> str | None:

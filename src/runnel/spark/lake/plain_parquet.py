@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile
-from runnel.spark.lake.options import EVENT_DATE, Destination
+from runnel.spark.lake.options import EVENT_DATE, NO_OVERWRITE, NO_UPSERT, Destination
 from runnel.spark.lake.stores import Store, folder_of
 from runnel.spark.lake.tables import AlreadyThere, Conflict, Maintained, Stamp, Upsert, check_new, check_types
 
@@ -66,9 +66,7 @@ class ParquetLakeTable:
 
     def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
         if overwrite:
-            raise OptionError(
-                "a plain Parquet folder cannot be overwritten in one step: delete it, or use Delta or Iceberg"
-            )
+            raise OptionError(NO_OVERWRITE)
         check_new(stamp, self.last_batch(stamp.app_id) if stamp is not None else None)
         moves = {file.path: file.path.removeprefix(f"{STAGED}/") for file in files}
         stamp = stamp or Stamp(f"once-{uuid.uuid4()}", 0)
@@ -91,7 +89,7 @@ class ParquetLakeTable:
                     self._filesystem.delete_file(f"{self._base}/{COMMITS}/{name}/{older}.json")
 
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
-        raise OptionError("a plain Parquet folder has no upsert: set tableFormat to delta or iceberg")
+        raise OptionError(NO_UPSERT)
 
     def _finish(self) -> None:
         """Move what the newest manifests name and a crash left behind."""

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from runnel.spark.errors import OptionError
-from runnel.spark.lake.options import Destination, LakeOptions, parse_lake_options
+from runnel.spark.lake.options import NO_OVERWRITE, Destination, LakeOptions, parse_lake_options
 from runnel.spark.settling import settle
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from runnel.spark.lake.files import DataFile, FileWriter, Layout
     from runnel.spark.lake.tables import Stamp, Upsert
+
+
+ORDER_DEFAULT, VALUE_DEFAULT = "offset", "value"
 
 
 class LakeDataSource(DataSource):
@@ -41,6 +44,8 @@ class LakeDataSource(DataSource):
         options = parse_lake_options(self.options)
         if (options.app_id is None) != (options.batch_id is None):
             raise OptionError("exactly-once in a batch write needs both options, appId and batchId (or neither)")
+        if overwrite and options.destination.table_format == "parquet":
+            raise OptionError(NO_OVERWRITE)
         if overwrite and options.is_upsert:
             raise OptionError("an upsert keeps the rows of other keys: write with mode('append')")
         return LakeBatchWriter(_prepare(options, schema), overwrite)
@@ -101,9 +106,15 @@ def _ensured(options: LakeOptions, destination: Destination, schema: pa.Schema) 
 
 
 def _check_keys(options: LakeOptions, schema: pa.Schema) -> None:
-    for name in options.key_columns:
-        if name not in schema.names:
-            raise OptionError(f"option 'keyColumns' names '{name}': the rows have {', '.join(schema.names)}")
+    named = {
+        "keyColumns": options.key_columns,
+        "orderColumn": [options.order_column],
+        "valueColumn": [options.value_column],
+    }
+    for option, columns in named.items():
+        for name in columns:
+            if name is not None and name not in schema.names:
+                raise OptionError(f"option '{option}' names '{name}': the rows have {', '.join(schema.names)}")
 
 
 def write_rows(prepared: Prepared, batches: Iterator[pa.RecordBatch]) -> LakeCommit:
@@ -199,8 +210,8 @@ def _written(messages: list[WriterCommitMessage | None]) -> tuple[list[DataFile]
 def _upsert(options: LakeOptions, names: list[str]) -> Upsert:
     from runnel.spark.lake.tables import Upsert
 
-    order = options.order_column if options.order_column in names else None
-    value = options.value_column if options.value_column in names else None
+    order = options.order_column or (ORDER_DEFAULT if ORDER_DEFAULT in names else None)
+    value = options.value_column or (VALUE_DEFAULT if VALUE_DEFAULT in names else None)
     return Upsert(options.key_columns, order, value)
 
 

@@ -69,14 +69,20 @@ def short_name(name: str) -> str:
 def _advanced(last: FlowProgress, progress: Mapping[str, Any]) -> FlowProgress:
     rows = int(progress["numInputRows"] or 0)
     state = progress["stateOperators"] or []
+    # A batch without rows only closes windows: how fast the flow is was told by the last one that had some.
+    rate, batch_ms = (
+        (_finite(progress["processedRowsPerSecond"]), progress["batchDuration"])
+        if rows or not last.rows
+        else (last.rows_per_second, last.batch_ms)
+    )
     return replace(
         last,
         status=last.status if last.status in ("COMPLETED", "FAILED") else "RUNNING",
         batch_id=progress["batchId"],
         rows=last.rows + rows,
         batches=last.batches + 1,
-        rows_per_second=_finite(progress["processedRowsPerSecond"]),
-        batch_ms=progress["batchDuration"],
+        rows_per_second=rate,
+        batch_ms=batch_ms,
         lag=_lag(progress["sources"] or []),
         state_rows=sum(operator["numRowsTotal"] for operator in state) if state else None,
         state_bytes=sum(operator["memoryUsedBytes"] for operator in state) if state else None,

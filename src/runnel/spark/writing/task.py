@@ -52,9 +52,6 @@ class WriteTask:
         self._row_number = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if not self._options.include_headers:
-            names = enumerate(batch.schema.names)
-            batch = batch.select([index for index, name in names if name.lower() != "headers"])
         rows = read_rows(batch, self._options.topic, self._row_number)
         self._row_number += rows.count
         now_ms = time.time_ns() // 1_000_000
