@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FlowProgress:
-    """Figures of the last micro-batch; rate and duration are those of the last one with rows; `rows` and `batches` count
+    """Figures of the last micro-batch; rate and duration are of the last one that had rows. `rows` and `batches` count
     since the run began. None: Spark does not tell."""
 
     flow: str

@@ -152,8 +152,8 @@ def _lock(lock: IO[str], kind: int) -> bool:
 # Metrics --------------------------------------------------------------------------------------------------------
 
 _FLOW_METRICS = (
-    ("rows_per_second", "gauge", "rows_per_second", 1, "Rows per second of the last micro-batch."),
-    ("batch_seconds", "gauge", "batch_ms", 0.001, "How long the last micro-batch took."),
+    ("rows_per_second", "gauge", "rows_per_second", 1, "Rows per second of the last micro-batch with rows."),
+    ("batch_seconds", "gauge", "batch_ms", 0.001, "How long it took."),
     ("lag_offsets", "gauge", "lag", 1, "Offsets behind the latest, over all partitions."),
     ("state_rows", "gauge", "state_rows", 1, "Rows in the state store."),
     ("state_bytes", "gauge", "state_bytes", 1, "Memory of the state store."),
