@@ -26,6 +26,14 @@ DATA_FILE = re.compile(r"(?:[^/]+=[^/]*/)*(?:part-[^/]+\.parquet|deletion_vector
 """What writers of Delta leave in a table's folder, beside names with an underscore, which vacuum passes over."""
 
 
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise Conflict(str(error)) from error
+
+
 class DeltaLakeTable:
     keeps_partition_columns = False
     folder = ""
@@ -47,6 +55,7 @@ class DeltaLakeTable:
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         retried(lambda: self._ensure(schema, partition_by))
 
+    @_conflicts()
     def _ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         if not self.exists():
             DeltaTable.create(
@@ -59,8 +68,7 @@ class DeltaLakeTable:
         table = self._open()
         lacking = check_types(self._destination, pa.schema(table.schema().to_arrow()), schema)
         if lacking:
-            with _conflicts():
-                table.alter.add_columns(Schema.from_arrow(pa.schema(lacking)).fields)
+            table.alter.add_columns(Schema.from_arrow(pa.schema(lacking)).fields)
 
     def last_batch(self, app_id: str) -> int | None:
         return self._open().transaction_version(app_id)
@@ -159,14 +167,6 @@ def _whole_rows(rows: pa.Table, there: pa.Schema) -> pa.Table:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows
-
-
-@contextmanager
-def _conflicts() -> Iterator[None]:
-    try:
-        yield
-    except CommitFailedError as error:
-        raise Conflict(str(error)) from error
 
 
 def _stamped(stamp: Stamp | None) -> CommitProperties:

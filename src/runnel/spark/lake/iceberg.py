@@ -26,6 +26,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, LessThan, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table, TableProperties, Transaction
+from sqlalchemy.exc import DBAPIError
 
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile
@@ -34,6 +35,15 @@ from runnel.spark.lake.stores import Store, folder_of
 from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
 
 STAMP = "runnel.batch."
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    """Catalogs in a database let two queries make the same namespace or table, and the database tells the second."""
+    try:
+        yield
+    except (CommitFailedException, TableAlreadyExistsError, ValidationException, DBAPIError) as error:
+        raise Conflict(str(error)) from error
 
 
 class IcebergLakeTable:
@@ -64,15 +74,15 @@ class IcebergLakeTable:
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         retried(lambda: self._ensure(schema, partition_by))
 
+    @_conflicts()
     def _ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         try:
             table = self._open()
         except NoSuchTableError:
-            with _conflicts():
-                self._create(schema, partition_by)
+            self._create(schema, partition_by)
             return
         if check_types(self._destination, schema_to_pyarrow(table.schema(), include_field_ids=False), schema):
-            with _conflicts(), table.update_schema() as update:
+            with table.update_schema() as update:
                 update.union_by_name(schema)
 
     def _create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
@@ -289,11 +299,3 @@ def _named_files(table: Table) -> set[str]:
 def _last_batch(table: Table, app_id: str) -> int | None:
     value = table.properties.get(STAMP + app_id)
     return None if value is None else int(value)
-
-
-@contextmanager
-def _conflicts() -> Iterator[None]:
-    try:
-        yield
-    except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
-        raise Conflict(str(error)) from error
