@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import LongType, StringType, StructType
 
+from runnel.spark.lake.files import FilesElsewhere
 from runnel.spark.lake.options import TABLE_FORMATS, parse_lake_options
 from runnel.spark.lake.sink import LakeCommit, LakeDataSource, LakeStreamWriter
 from runnel.spark.lake.tables import Stamp, commit_once, open_table
@@ -94,6 +95,23 @@ def test_an_abort_between_the_two_commits_spares_the_dead_letters(options: dict[
     assert not [file for file in written.files if (Path(options["path"]) / file.path).exists()]
     again: list[Any] = [writer.write(iter(batch(0)))]
     writer.commit(again, 0)
+    assert (offsets(options), offsets(options, dead=True)) == (wanted(1), wanted(1, dead=True))
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["rows", "dead letters"])
+def test_files_that_stayed_on_an_executor_are_not_committed(options: dict[str, str], dead: bool) -> None:
+    """The nodes have a folder of that name each: the driver would commit files that nobody can read."""
+    writer, parsed = writer_of(options), parse_lake_options(options)
+    written = writer.write(iter(batch(0)))
+    assert isinstance(written, LakeCommit)
+    elsewhere = (written.dead_files if dead else written.files)[0]
+    table = open_table(parsed.dead_letters if dead else parsed.destination)
+    Path(table.store.root, elsewhere.path).unlink()
+    with pytest.raises(FilesElsewhere, match=r"the driver does not see it: .* a folder that all nodes share"):
+        writer.commit([written], 0)
+    writer.abort([written], 0)
+    assert (offsets(options), offsets(options, dead=True)) == ([], [])
+    writer.commit([writer.write(iter(batch(0)))], 0)
     assert (offsets(options), offsets(options, dead=True)) == (wanted(1), wanted(1, dead=True))
 
 

@@ -181,6 +181,24 @@ def _bounds(rows: list[Any]) -> tuple[Any, Any] | None:
         return None
 
 
+class FilesElsewhere(RuntimeError):
+    """Executors wrote where this machine does not see it: their folder has the same name, and is another."""
+
+
+def check_here(store: Store, files: Sequence[DataFile]) -> None:
+    """Before a commit. A table in a folder whose files stayed on the executors would be damaged unnoticed."""
+    if "://" in store.root:  # a store is the same for all
+        return
+    filesystem, base = store.open()
+    seen = filesystem.get_file_info([f"{base.rstrip('/')}/{file.path}" for file in files])
+    for file, found in zip(files, seen, strict=True):
+        if found.size != file.size_bytes:
+            raise FilesElsewhere(
+                f"an executor wrote {found.path} ({file.size_bytes} bytes), and the driver does not see it: the table "
+                "must be in a folder that all nodes share (on Kubernetes a volume of the executors), or in a store"
+            )
+
+
 def remove_files(store: Store, paths: Sequence[str]) -> None:
     """Files that no commit will name. One that is gone already is no trouble."""
     filesystem, base = store.open()

@@ -81,7 +81,27 @@ class Prepared:
     dead_layout: Layout | None
 
 
+def check_rows(options: LakeOptions, schema: StructType) -> None:
+    """OptionError where rows of these columns cannot be written; nothing is made."""
+    from runnel.spark.lake.tables import check_types, open_table, table_layout, table_schema
+
+    rows, dead = _columns(options, schema)
+    for destination, columns in ((options.destination, rows), (options.dead_letters, dead)):
+        if columns is not None:
+            table = open_table(destination)
+            layout = table_layout(table, options, columns)
+            if table.exists():
+                check_types(destination, table.schema(), table_schema(columns, layout))
+
+
 def _prepare(options: LakeOptions, schema: StructType) -> Prepared:
+    rows, dead = _columns(options, schema)
+    layout = _ensured(options, options.destination, rows)
+    return Prepared(options, layout, _ensured(options, options.dead_letters, dead) if dead is not None else None)
+
+
+def _columns(options: LakeOptions, schema: StructType) -> tuple[pa.Schema, pa.Schema | None]:
+    """Of the table, and of its dead letters, where there is a column for errors."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from runnel.spark.lake.columns import nullable
@@ -92,8 +112,7 @@ def _prepare(options: LakeOptions, schema: StructType) -> Prepared:
     clean = rows.remove(rows.get_field_index(options.error_column)) if has_errors else rows
     if options.is_upsert:
         _check_keys(options, clean)
-    layout = _ensured(options, options.destination, clean)
-    return Prepared(options, layout, _ensured(options, options.dead_letters, rows) if has_errors else None)
+    return clean, rows if has_errors else None
 
 
 def _ensured(options: LakeOptions, destination: Destination, schema: pa.Schema) -> Layout:
@@ -153,7 +172,7 @@ def commit_rows(prepared: Prepared, messages: list[WriterCommitMessage | None], 
 
     options = prepared.options
     stamp = _stamp(options, batch_id)
-    files, dead = _written(messages)
+    files, dead = _written_here(prepared, messages)
     if prepared.dead_layout is not None and (dead or stamp is not None):
         commit_once(options.dead_letters, open_table(options.dead_letters), dead, stamp, None)
     table = open_table(options.destination)
@@ -165,7 +184,7 @@ def replace_rows(prepared: Prepared, messages: list[WriterCommitMessage | None])
     """Both tables hold what was written now and nothing else. Run twice, it ends the same."""
     from runnel.spark.lake.tables import open_table, retried
 
-    files, dead = _written(messages)
+    files, dead = _written_here(prepared, messages)
     if prepared.dead_layout is not None:
         dead_letters = open_table(prepared.options.dead_letters)
         retried(lambda: dead_letters.append(dead, None, overwrite=True))
@@ -205,6 +224,18 @@ def _written(messages: list[WriterCommitMessage | None]) -> tuple[list[DataFile]
     commits = [message for message in messages if isinstance(message, LakeCommit)]
     files = [file for message in commits for file in message.files]
     return files, [file for message in commits for file in message.dead_files]
+
+
+def _written_here(
+    prepared: Prepared, messages: list[WriterCommitMessage | None]
+) -> tuple[list[DataFile], list[DataFile]]:
+    from runnel.spark.lake.files import check_here
+
+    files, dead = _written(messages)
+    check_here(prepared.layout.store, files)
+    if prepared.dead_layout is not None:
+        check_here(prepared.dead_layout.store, dead)
+    return files, dead
 
 
 def _upsert(options: LakeOptions, names: list[str]) -> Upsert:
