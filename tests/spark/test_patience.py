@@ -20,7 +20,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -35,7 +34,6 @@ from runnel.spark.brokers.connection import Connection
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings
 from runnel.spark.planning import offsets as planning_module
-from runnel.spark.row_schema import HEADERS_TYPE
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
 from runnel.wire.messages import Struct
@@ -186,19 +184,6 @@ def test_rows_that_come_slowly_are_no_delivery_that_takes_long(
     assert proxy.cuts == 1
     expected = [b"0" * 100] * 20 + [b"1" * 100] * 20
     assert read_all(bootstrap, topic, keep=lambda message: message.value()) == expected
-
-
-@pytest.mark.parametrize("name", ["headers", "Headers", "HEADERS"])
-def test_headers_are_left_out_however_they_are_spelt(bootstrap: str, new_topic: Callable[..., str], name: str) -> None:
-    topic = new_topic()
-    schema = StructType([*VALUE.fields, StructField(name, HEADERS_TYPE)])
-    row = {"value": b"v", name: [{"key": "h", "value": b"1"}]}
-    batch = pa.RecordBatch.from_pylist([row], to_arrow_schema(schema))
-    for included in ("true", "false"):
-        options = {"topic": topic, "includeHeaders": included}
-        source(bootstrap, options).writer(schema, overwrite=False).write(iter([batch]))
-    found = read_batch(bootstrap, subscribe=topic, includeHeaders="true")
-    assert [each["headers"] for each in found] == [row[name], None]
 
 
 # Connections ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +12,16 @@ import click
 
 from runnel.cli.extras import plain_words
 from runnel.cli.options import bootstrap_options, chosen_bootstrap, json_option
+from runnel.cli.outcomes import forgive
 from runnel.cli.output import counted, note, print_json
 from runnel.cli.pipeline import EXTRA, project_argument, spark_options
+from runnel.cli.session import run
+from runnel.client.admin import NewTopic, Outcome, create_topics
+from runnel.client.errors import ClientError
+from runnel.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from runnel.client.cluster import Cluster
     from runnel.spark.pipelines import Problem
 
 
@@ -29,13 +35,34 @@ def init(name: str) -> None:
         raise click.ClickException(f"{name} exists already: choose another name, or remove it")
     bootstrap = chosen_bootstrap()
     with plain_words(EXTRA):
-        from runnel.spark.pipelines.starter import make_project
+        from runnel.spark.pipelines.starter import TOPIC, make_project
 
         made = make_project(folder, bootstrap)
     for path in made:
         click.echo(f"made {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
     command = f"runnel pipeline run {shlex.quote(name)}"
-    note(f"next: runnel topic create orders -b {bootstrap} (the topic that it reads), then: {command}")
+    try:
+        click.echo(_topic_line(run(_create(TOPIC))))
+        note(f"next: {command}")
+    except ClientError as error:
+        note(f"no broker yet ({error.message}): start one with `runnel serve`")
+        note(f"next: runnel topic create {TOPIC} -b {bootstrap} (the topic that it reads), then: {command}")
+
+
+def _create(topic: str) -> Callable[[Cluster], Awaitable[Outcome]]:
+    """The project shall run at once, and a stream does not wait for a topic to come."""
+
+    async def work(cluster: Cluster) -> Outcome:
+        (outcome,) = await create_topics(cluster, [NewTopic(topic, -1, -1, {})])
+        return forgive(outcome, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    return work
+
+
+def _topic_line(outcome: Outcome) -> str:
+    if outcome.error is not None:
+        raise outcome.error
+    return f"topic {outcome.name} is there" if outcome.untouched else f"created topic {outcome.name}"
 
 
 @click.command()

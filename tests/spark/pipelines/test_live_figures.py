@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from harness.topics import create_topic
-from runnel.cli.output import human_bytes
+from runnel.cli.output import counted, human_bytes
 from runnel.cli.pipeline_run import RunLoop, StopRequest
 from runnel.cli.pipeline_view import LineView, LiveView
 from runnel.spark.pipelines.flow_progress import FlowProgress
@@ -154,7 +154,7 @@ def cells_of(progress: FlowProgress) -> list[str]:
         f"{progress.rows_per_second:,.0f}",
         f"{progress.batch_ms} ms",
         f"{progress.lag}",
-        f"{progress.state_rows} rows, {human_bytes(progress.state_bytes or 0)}",
+        f"{counted(progress.state_rows or 0, 'row')}, {human_bytes(progress.state_bytes or 0)}",
     ]
 
 

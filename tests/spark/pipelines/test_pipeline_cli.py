@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.process import free_port
+from harness.process import BrokerProcess, free_port
 from runnel.spark.pipelines.starter import make_project
 
 DEADLINE_S = 300.0
@@ -109,11 +109,23 @@ def test_a_setting_that_makes_no_sense_ends_the_process(write_project: Callable[
 def test_a_project_is_made_and_a_fresh_broker_is_told_of(tmp_path: Path) -> None:
     made = runnel("pipeline", "init", str(tmp_path / "shop"), "-b", f"127.0.0.1:{free_port()}")
     assert made.returncode == 0, made.stderr
+    assert "start one with `runnel serve`" in made.stderr
     assert "runnel topic create orders" in made.stderr
     again = runnel("pipeline", "init", str(tmp_path / "shop"))
     assert (again.returncode, "exists already" in again.stderr) == (1, True)
     status = runnel("pipeline", "status", str(tmp_path / "shop"))
     assert status.stdout == "shop: never run\n"
+
+
+@pytest.mark.slow
+def test_a_new_project_runs_at_once(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    address, folder = start_broker().address, str(tmp_path / "shop")
+    made = runnel("pipeline", "init", folder, "-b", address)
+    assert (made.returncode, made.stdout.splitlines()[-1]) == (0, "created topic orders"), made.stderr
+    done = runnel("pipeline", "run", folder, "--conf", "spark.driver.memory=1g")
+    assert done.returncode == 0, done.stderr
+    other = runnel("pipeline", "init", str(tmp_path / "other"), "-b", address)
+    assert other.stdout.splitlines()[-1] == "topic orders is there"
 
 
 def test_problems_are_listed_and_end_with_1(tmp_path: Path) -> None:

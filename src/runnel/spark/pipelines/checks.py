@@ -17,7 +17,7 @@ from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings
 from runnel.spark.lake.options import parse_lake_options
-from runnel.spark.pipelines.definitions import Adapt, Definitions, FlowDefinition
+from runnel.spark.pipelines.definitions import Definitions, FlowDefinition
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.spec_file import Problem
 from runnel.spark.sink_options import parse_sink_options
@@ -33,9 +33,7 @@ from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from pyspark.pipelines.flow import Flow
     from pyspark.pipelines.output import Sink
-    from pyspark.sql import DataFrame
 
 ANSWER_S = 5.0
 """How long a broker may take to answer before it is called unreachable."""
@@ -117,7 +115,7 @@ def _named_topics(options: SourceOptions) -> set[str]:
 
 
 def check_sinks(project: Project, noted: Definitions, brokers: Brokers | None) -> Iterator[Problem]:
-    """The options of our own sinks; their columns are `needing_columns`' business."""
+    """The options of our own sinks; their columns are `columns.py`'s business."""
     for sink in noted.sinks.values():
         try:
             reasons = list(_sink_reasons(sink, brokers))
@@ -133,31 +131,6 @@ def _sink_reasons(sink: Sink, brokers: Brokers | None) -> Iterator[str]:
             yield from brokers.missing_topics(options.brokers, {options.topic}, created=True)
     elif sink.format == LAKE_SINK:
         parse_lake_options(sink.options)
-
-
-def needing_columns(sinks: dict[str, Sink]) -> Adapt:
-    """What a flow into one of our sinks would compute, asked for the columns that the sink needs.
-
-    Spark's analysis then says itself which one is missing or of the wrong type. md5 takes text and bytes, and nothing
-    else without a cast.
-    """
-
-    def adapt(flow: Flow, frame: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as sql
-
-        sink = sinks.get(flow.target)
-        if sink is not None and sink.format == TOPIC_SINK:
-            wanted = [sql.md5("value")]
-            if not {name.lower(): value for name, value in sink.options.items()}.get("topic"):
-                wanted.append(sql.md5("topic"))
-            return frame.select(*wanted)
-        if sink is not None and sink.format == LAKE_SINK:
-            options = parse_lake_options(sink.options)
-            if options.is_upsert:
-                return frame.select(*options.key_columns)
-        return frame
-
-    return adapt
 
 
 def _at(flow: FlowDefinition, message: str) -> Problem:

@@ -11,7 +11,7 @@ import io
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 _SPARKS_LINES = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (Loading|Found|Importing|Registering) ")
-Adapt = Callable[["Flow", "DataFrame"], "DataFrame"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,15 @@ class Definitions:
         """The queries of temporary views, which exist nowhere but in the graph."""
         return {name: flow.relation for name, flow in self.flows.items() if name in self.view_names and flow.relation}
 
+    def queries(self) -> dict[str, Any]:
+        """Those of temporary views, and of tables that one flow fills."""
+        targets = [flow.target for flow in self.flows.values()]
+        return {
+            flow.target: flow.relation
+            for flow in self.flows.values()
+            if flow.relation is not None and targets.count(flow.target) == 1 and flow.target not in self.sinks
+        }
+
     def sources_of(self, name: str) -> list[Source]:
         """The topics that a flow reads, also through views."""
         flow = self.flow(name)
@@ -76,13 +84,12 @@ class Definitions:
 
 
 class NotingRegistry(SparkConnectGraphElementRegistry):
-    """Spark's registry, which also notes what passes. `adapt` may change what a flow computes, for checks."""
+    """Spark's registry, which also notes what passes."""
 
-    def __init__(self, session: SparkSession, project: Project, noted: Definitions, adapt: Adapt | None) -> None:
+    def __init__(self, session: SparkSession, project: Project, noted: Definitions) -> None:
         super().__init__(session, noted.graph_id)  # type: ignore[arg-type]
         self._project = project
         self._noted = noted
-        self._adapt = adapt
 
     def register_output(self, output: Output) -> None:
         super().register_output(output)
@@ -101,7 +108,7 @@ class NotingRegistry(SparkConnectGraphElementRegistry):
             if plan is None:
                 raise TypeError(f"{flow.name} must return a DataFrame, not {type(frame).__name__}")
             self._note(flow, plan.plan(self._client))
-            return frame if self._adapt is None else self._adapt(flow, frame)
+            return frame
 
         with self._collecting(flow):
             super().register_flow(replace(flow, func=query))
@@ -131,7 +138,7 @@ class NotingRegistry(SparkConnectGraphElementRegistry):
 
 
 @contextlib.contextmanager
-def read_definitions(project: Project, session: SparkSession, adapt: Adapt | None = None) -> Iterator[Definitions]:
+def read_definitions(project: Project, session: SparkSession) -> Iterator[Definitions]:
     """A graph with everything that loads, for as long as it is needed; what does not load is a problem of its file."""
     spec: Any = session
     graph_id = create_dataflow_graph(
@@ -141,7 +148,7 @@ def read_definitions(project: Project, session: SparkSession, adapt: Adapt | Non
         sql_conf=project.spec.configuration,
     )
     noted = Definitions(graph_id)
-    registry = NotingRegistry(session, project, noted, adapt)
+    registry = NotingRegistry(session, project, noted)
     with connect_mode(session):
         for path in project.definitions():
             with _collecting(project, path, noted.problems), _without_sparks_lines():

@@ -22,7 +22,7 @@ from runnel.spark.errors import OptionError
 from runnel.spark.pipelines.checkpoints import FailedBatch, Span, failed_batch
 from runnel.spark.pipelines.definitions import Definitions, FlowDefinition
 from runnel.spark.pipelines.project import Project
-from runnel.spark.pipelines.relations import Source, as_batch, inlined, reads_only_topics
+from runnel.spark.pipelines.relations import Source, as_batch, frame, inlined, reads_only_topics
 from runnel.spark.planning.offsets import OffsetReader
 from runnel.spark.positions import Offsets
 from runnel.spark.source_options import AtTimestamp, Edge, parse_source_options, stream_start
@@ -181,18 +181,3 @@ def first_failing(repeater: Repeater, span: Span) -> Span | None:
             first = middle
     found = Span(span.target, first, until)
     return found if repeater.error(found) is not None else None
-
-
-def frame(session: SparkSession, relation: Any) -> Any:
-    """A DataFrame of a relation that is there already."""
-    from pyspark.sql.connect.dataframe import DataFrame
-    from pyspark.sql.connect.plan import LogicalPlan
-
-    class Ready(LogicalPlan):
-        def __init__(self) -> None:
-            super().__init__(None)
-
-        def plan(self, session: Any) -> Any:
-            return relation
-
-    return DataFrame(Ready(), session)

@@ -20,6 +20,21 @@ class Source:
     is_streaming: bool
 
 
+def frame(session: Any, relation: Any) -> Any:
+    """A DataFrame of a relation that is there already."""
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.plan import LogicalPlan
+
+    class Ready(LogicalPlan):
+        def __init__(self) -> None:
+            super().__init__(None)
+
+        def plan(self, session: Any) -> Any:
+            return relation
+
+    return DataFrame(Ready(), session)
+
+
 def find_sources(relation: Any) -> Iterator[Source]:
     for read in _reads(relation):
         if read.data_source.format.lower() == FORMAT:

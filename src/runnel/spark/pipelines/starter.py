@@ -12,6 +12,9 @@ from string import Template
 
 from runnel.spark.pipelines.spec_file import Problem, ProjectError, escaped_characters, storage_uri
 
+TOPIC = "orders"
+"""The one that it reads."""
+
 _SPEC = """\
 # A Spark Declarative Pipelines project: `runnel pipeline run`, or Spark's own `spark-pipelines run`.
 name: $quoted_name
@@ -89,7 +92,7 @@ _README = """\
 The topic `orders` becomes a table of good orders and one of rejected records, the revenue per customer, and a topic
 `orders-large`.
 
-    runnel topic create orders -b $bootstrap
+    runnel topic create orders -b $bootstrap --if-not-exists
     runnel produce orders -b $bootstrap -v '{"id": 1, "customer": "Ada", "total": 120.5}'
     runnel pipeline validate $project
     runnel pipeline run $project             # processes what is there; --every 10s goes on until `runnel pipeline stop`

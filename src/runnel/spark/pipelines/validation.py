@@ -19,8 +19,8 @@ from runnel.spark.pipelines.checks import (
     at_sink,
     check_sinks,
     check_sources,
-    needing_columns,
 )
+from runnel.spark.pipelines.columns import check_columns
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.file_tables import check_tables
@@ -41,11 +41,7 @@ def find_problems(project: Project, session: SparkSession, *, ask_brokers: bool)
 
 def _problems(project: Project, session: SparkSession, brokers: Brokers | None) -> list[Problem]:
     with read_definitions(project, session) as noted:
-        problems = _all_problems(project, session, noted, brokers)
-    if problems or not noted.sinks:
-        return problems
-    with read_definitions(project, session, needing_columns(noted.sinks)) as adapted:
-        return [*adapted.problems, *dry_run(project, session, adapted)]
+        return _all_problems(project, session, noted, brokers) or list(check_columns(project, noted, session))
 
 
 def _all_problems(
