@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.kafka_jars import cache_dir
+
 from harness.conditions import wait_until
 from harness.process import free_port
 
