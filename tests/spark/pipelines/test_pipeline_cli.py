@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from harness.process import BrokerProcess, free_port
+from runnel.spark.pipelines.notes import RunNotes
+from runnel.spark.pipelines.project import load_project
 from runnel.spark.pipelines.starter import make_project
 
 DEADLINE_S = 300.0
@@ -115,6 +117,16 @@ def test_a_project_is_made_and_a_fresh_broker_is_told_of(tmp_path: Path) -> None
     assert (again.returncode, "exists already" in again.stderr) == (1, True)
     status = runnel("pipeline", "status", str(tmp_path / "shop"))
     assert status.stdout == "shop: never run\n"
+
+
+def test_while_a_run_is_alive_its_catalog_is_left_alone(write_project: Callable[[Mapping[str, str]], Path]) -> None:
+    folder = write_project({"numbers.sql": FLOW})
+    with RunNotes(load_project(folder)):
+        refused = runnel("pipeline", "validate", str(folder))
+    assert refused.returncode == 1
+    assert f"pid {os.getpid()} runs this pipeline" in refused.stderr
+    assert "`runnel pipeline stop`, or read the files of its tables under" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow

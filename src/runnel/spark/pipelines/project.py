@@ -17,6 +17,7 @@ from runnel.spark.pipelines.spec_file import Place, Problem, ProjectError, find_
 
 DEFINITION_SUFFIXES = (".py", ".sql")
 TABLES_FOLDER = "tables"
+METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Project(Place):
         return {
             "spark.sql.catalogImplementation": "hive",
             "spark.sql.warehouse.dir": f"{self.storage.rstrip('/')}/{TABLES_FOLDER}",
-            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={metastore};create=true",
+            METASTORE: f"jdbc:derby:;databaseName={metastore};create=true",
             "spark.driver.defaultJavaOptions": f'"-Dderby.stream.error.file={self.notes / "derby.log"}"',
             **self.spec.configuration,
         }

@@ -7,6 +7,7 @@ that is there and ends; the next goes on from Spark's checkpoints under the proj
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,8 +26,8 @@ from runnel.spark.pipelines.figures import Figures
 from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
-from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED
-from runnel.spark.pipelines.project import Project, load_project
+from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED, current_state
+from runnel.spark.pipelines.project import METASTORE, Project, load_project
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
 from runnel.spark.pipelines.validation import check_selection, find_problems
 from runnel.spark.spark_session import is_remote
@@ -99,8 +100,21 @@ class PipelineSession:
             raise
 
     def _start_engine(self, master: str | None, settings: Mapping[str, str]) -> Engine:
+        self._check_alone(settings)
         self.project.notes.mkdir(parents=True, exist_ok=True)
         return start_engine(master, settings, app_name=self.project.name, log=self.project.notes / LOG_FILE)
+
+    def _check_alone(self, settings: Mapping[str, str]) -> None:
+        """Derby, which keeps the tables' names, says this in two hundred lines."""
+        state, own = current_state(self.project), self.project.settings()
+        if not state.get("alive") or state["pid"] == os.getpid() or settings[METASTORE] != own[METASTORE]:
+            return
+        tables = own["spark.sql.warehouse.dir"]
+        message = (
+            f"pid {state['pid']} runs this pipeline, and its catalog takes one process at a time: end it with "
+            f"`runnel pipeline stop`, or read the files of its tables under {tables}"
+        )
+        raise ProjectError([Problem(message)])
 
     def __enter__(self) -> PipelineSession:
         return self
