@@ -47,7 +47,7 @@ def runs(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Runs]:
     wanted: dict[str, list[str]] = {}
     for item in request.session.items:
         parameters = getattr(item, "callspec", None) and item.callspec.params  # type: ignore[attr-defined]
-        if parameters and "column" in parameters:
+        if parameters and {"column", "feature"} <= parameters.keys():
             wanted.setdefault(parameters["column"], []).append(parameters["feature"])
     with ThreadPoolExecutor(JOBS) as pool:
         yield {
