@@ -16,7 +16,7 @@ def plain_words(extra: str, *also: type[Exception]) -> Iterator[None]:
         yield
     except ImportError as error:
         raise click.ClickException(f"this verb needs an extra: pip install 'runnel[{extra}]' ({error})") from error
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         if isinstance(error, also) or type(error).__module__.startswith("runnel."):
             raise click.ClickException(str(error)) from error
         raise

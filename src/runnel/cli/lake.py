@@ -33,8 +33,9 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def worded(*arguments: Any, **options: Any) -> Any:
-        # Libraries of tables have ValueErrors for addresses, catalogs and files that they cannot make sense of.
-        with plain_words("lake", ValueError):
+        # Libraries of tables have ValueErrors for addresses, catalogs and files that they cannot make sense of, and
+        # a table may name files that are not there.
+        with plain_words("lake", ValueError, FileNotFoundError):
             return command(*arguments, **options)
 
     decorators = [

@@ -194,6 +194,20 @@ def replaced(path: Path, **columns: list[object]) -> Destination:
     return options.destination
 
 
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_data_file_that_is_gone_is_told_by_its_name(
+    topic: tuple[Broker, str], tmp_path: Path, table_format: str
+) -> None:
+    destination = made(tmp_path / "t", list(range(RECORDS)), table_format)
+    gone = next(path for path in tmp_path.rglob("part-*.parquet"))
+    gone.unlink()
+    arguments = ["--format", table_format, "--topic", "orders", "-b", topic[0].bootstrap_servers]
+    done = CliRunner().invoke(cli, ["lake", "verify", destination.path, *arguments])
+    assert done.exit_code == 1
+    assert gone.name in done.output
+    assert "please report" not in done.output
+
+
 def test_a_table_of_another_topic_is_not_called_equal(topic: tuple[Broker, str], tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"no row of orders: its rows are of payments"):
         compared(topic, replaced(tmp_path / "t", topic=["payments", "payments"]))

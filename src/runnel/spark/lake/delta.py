@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
@@ -122,7 +123,10 @@ class DeltaLakeTable:
         return list(self._open().metadata().partition_columns)
 
     def scan(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        dataset = self._open().to_pyarrow_dataset()
+        # Delta-rs' own file system calls Python from Arrow's threads: one that fails may take the process along.
+        root = self.store.root
+        local = None if "://" in root else pyarrow.fs.SubTreeFileSystem(root, pyarrow.fs.LocalFileSystem())
+        dataset = self._open().to_pyarrow_dataset(filesystem=local)
         yield from dataset.to_batches(columns=list(columns) if columns is not None else None)
 
     def file_sizes(self) -> list[int]:
