@@ -90,7 +90,7 @@ def test_a_broker_that_stops_answering_is_given_up_with_the_cure(bootstrap: str,
     complaint = rf"no reply within 0\.2 s.* within 0\.001 s, at {topic}/0 offset 0; {CURE}"
     with MutedProxy(bootstrap, silent_fetches=1_000) as proxy, pytest.raises(ClientError, match=complaint):
         read_through(proxy, topic, poll_timeout_ms=1)
-    assert proxy.requests_by_key[ApiKey.FETCH] == 1
+    assert proxy.requests_by_key[ApiKey.FETCH] <= 1
 
 
 def test_a_broker_that_answers_again_is_waited_for(bootstrap: str, topic: str) -> None:

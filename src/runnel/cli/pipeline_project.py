@@ -45,7 +45,8 @@ def init(name: str) -> None:
         click.echo(_topic_line(run(_create(TOPIC))))
         note(f"next: {command}")
     except ClientError as error:
-        note(f"no broker yet ({error.message}): start one with `runnel serve`")
+        is_away = error.code in (None, ErrorCode.NETWORK_EXCEPTION)
+        note(f"no broker yet ({error.message}): start one with `runnel serve`" if is_away else error.message)
         note(f"next: runnel topic create {TOPIC} -b {bootstrap} (the topic that it reads), then: {command}")
 
 

@@ -76,6 +76,12 @@ def test_types_and_partition_values_of_every_kind_come_back(place: Place) -> Non
     assert [(row["tiny"], row["small"], dict(row["by_name"])) for row in found[2:4]] == [(1, 1, {"a": 1})] * 2
 
 
+def test_an_event_time_that_is_none_is_refused(place: Place) -> None:
+    rows = place.spark.createDataFrame([(1, "2026-11-16")], "offset long, at string")
+    with pytest.raises(PySparkException, match=r"'eventTimeColumn' names 'at', which is string: cast it to timestamp"):
+        place.save(rows, eventTimeColumn="at")
+
+
 def test_overwriting_replaces_both_tables(place: Place) -> None:
     def rows(first: int) -> list[tuple[int, str, str | None]]:
         return [(number, f"v{number}", "bad" if number % 4 == 0 else None) for number in range(first, first + 8)]

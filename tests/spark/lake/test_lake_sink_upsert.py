@@ -73,6 +73,17 @@ def test_rows_without_a_key_are_one_entity(spark: SparkSession, tmp_path: Path, 
     assert place.rows("key", "value") == [{"key": None, "value": b"new"}]
 
 
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_query_without_the_tables_value_deletes_nothing(
+    spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    place = Place(tmp_path, table_format, spark, "")
+    place.save(spark.createDataFrame([("a", b"v", 1)], "key string, value binary, offset long"), writeMode="upsert")
+    named = spark.createDataFrame([("a", "Ada", 2), ("b", "Bob", 3)], "key string, name string, offset long")
+    place.save(named, writeMode="upsert")
+    assert sorted(place.rows("key", "name"), key=str) == [{"key": "a", "name": "Ada"}, {"key": "b", "name": "Bob"}]
+
+
 @pytest.mark.parametrize("option", ["keyColumns", "orderColumn", "valueColumn"])
 def test_a_column_that_is_not_there_is_refused_before_anything_is_written(
     spark: SparkSession, tmp_path: Path, option: str

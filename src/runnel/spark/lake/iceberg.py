@@ -39,10 +39,9 @@ STAMP = "runnel.batch."
 
 @contextmanager
 def _conflicts() -> Iterator[None]:
-    """Catalogs in a database let two queries make the same namespace or table, and the database tells the second."""
     try:
         yield
-    except (CommitFailedException, TableAlreadyExistsError, ValidationException, DBAPIError) as error:
+    except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
         raise Conflict(str(error)) from error
 
 
@@ -72,7 +71,15 @@ class IcebergLakeTable:
         return self._catalog.table_exists(self._destination.table)
 
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-        retried(lambda: self._ensure(schema, partition_by))
+        def ensure() -> None:
+            try:
+                self._ensure(schema, partition_by)
+            except DBAPIError as error:
+                # Catalogs in a database let two queries make one namespace, and the database tells the second. To
+                # make what is there is harmless; a commit that failed so may have got through, and is not repeated.
+                raise Conflict(str(error)) from error
+
+        retried(ensure)
 
     @_conflicts()
     def _ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
@@ -285,7 +292,8 @@ def _typed(table: Table, name: str, value: Any) -> Any:
 
 def _is_parquet(table: Table, path: str) -> bool:
     try:
-        pq.read_metadata(table.io.new_input(path).open())
+        with table.io.new_input(path).open() as file:
+            pq.read_metadata(file)
     except (OSError, pa.ArrowInvalid):
         return False
     return True

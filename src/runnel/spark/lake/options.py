@@ -52,8 +52,8 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class LakeOptions:
-    """`app_id` and `batch_id` are None where a batch query does not ask for exactly-once; `order_column` and
-    `value_column` where they are offset and value, if the table has these."""
+    """`app_id` and `batch_id` are None where a batch query does not ask for exactly-once; `order_column`,
+    `value_column` and `event_time_column` where they are offset, value and timestamp, if the rows have these."""
 
     destination: Destination
     dead_letters: Destination
@@ -64,7 +64,7 @@ class LakeOptions:
     key_columns: tuple[str, ...] = ("key",)
     order_column: str | None = None
     value_column: str | None = None
-    event_time_column: str = "timestamp"
+    event_time_column: str | None = None
     partition_by: tuple[str, ...] | None = None
     error_column: str = "_error"
     file_bytes: int = FILE_BYTES
@@ -86,7 +86,7 @@ def parse_lake_options(options: Mapping[str, str]) -> LakeOptions:
         key_columns=_names(given.get("keycolumns", "key")),
         order_column=given.get("ordercolumn"),
         value_column=given.get("valuecolumn"),
-        event_time_column=given.get("eventtimecolumn", "timestamp"),
+        event_time_column=given.get("eventtimecolumn"),
         partition_by=_names(given["partitionby"]) if "partitionby" in given else None,
         error_column=given.get("errorcolumn", "_error"),
         file_bytes=_whole(given, "targetFileBytes") or FILE_BYTES,

@@ -8,7 +8,7 @@ the one that is missing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -97,6 +97,10 @@ def check_rows(options: LakeOptions, schema: StructType) -> None:
 def _prepare(options: LakeOptions, schema: StructType) -> Prepared:
     rows, dead = _columns(options, schema)
     layout = _ensured(options, options.destination, rows)
+    # By what the rows have: a table may have a value that this query does not write.
+    order = options.order_column or (ORDER_DEFAULT if ORDER_DEFAULT in rows.names else None)
+    value = options.value_column or (VALUE_DEFAULT if VALUE_DEFAULT in rows.names else None)
+    options = replace(options, order_column=order, value_column=value)
     return Prepared(options, layout, _ensured(options, options.dead_letters, dead) if dead is not None else None)
 
 
@@ -176,7 +180,7 @@ def commit_rows(prepared: Prepared, messages: list[WriterCommitMessage | None], 
     if prepared.dead_layout is not None and (dead or stamp is not None):
         commit_once(options.dead_letters, open_table(options.dead_letters), dead, stamp, None)
     table = open_table(options.destination)
-    how = _upsert(options, table.schema().names) if options.is_upsert else None
+    how = _upsert(options) if options.is_upsert else None
     commit_once(options.destination, table, files, stamp, how)
 
 
@@ -238,12 +242,10 @@ def _written_here(
     return files, dead
 
 
-def _upsert(options: LakeOptions, names: list[str]) -> Upsert:
+def _upsert(options: LakeOptions) -> Upsert:
     from runnel.spark.lake.tables import Upsert
 
-    order = options.order_column or (ORDER_DEFAULT if ORDER_DEFAULT in names else None)
-    value = options.value_column or (VALUE_DEFAULT if VALUE_DEFAULT in names else None)
-    return Upsert(options.key_columns, order, value)
+    return Upsert(options.key_columns, options.order_column, options.value_column)
 
 
 class LakeStreamWriter(DataSourceStreamArrowWriter):

@@ -19,6 +19,7 @@ from runnel.spark.lake.options import EVENT_DATE, Destination, LakeOptions
 from runnel.spark.lake.stores import Store
 
 CONFLICTS_MAX = 8
+EVENT_TIME_DEFAULT = "timestamp"
 WHOLE_NUMBERS = ("int8", "int16", "int32")
 """Each may be written where the table has one further right: Parquet stores them alike, Iceberg has only the last."""
 Result = TypeVar("Result")
@@ -162,9 +163,14 @@ def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> L
 
 def _event_time(options: LakeOptions, schema: pa.Schema) -> str | None:
     """Rows may well have a column of the usual name that holds something else: seconds, or text."""
-    name = options.event_time_column
+    name = options.event_time_column or EVENT_TIME_DEFAULT
     kind = schema.field(name).type if name in schema.names else None
-    return name if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)) else None
+    if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return name
+    if options.event_time_column is not None:
+        found = f"which is {kind}: cast it to timestamp" if kind is not None else f"and the rows have {schema.names}"
+        raise OptionError(f"option 'eventTimeColumn' names '{name}', {found}")
+    return None
 
 
 def _names_a_folder(kind: pa.DataType) -> bool:

@@ -90,11 +90,11 @@ def verify(
     plan = read_plan(parsed)
     with Cluster(parsed.brokers) as cluster:
         reader = OffsetReader(cluster, parsed)
-        partitions = reader.partitions()
-        firsts, latest = reader.earliest(partitions), reader.latest()
+        latest = reader.latest()
+        firsts = reader.earliest(latest)
         ends = _ends_of_table(latest, rows, dead) if until is None else _ends_given(until, firsts, latest)
         ranges = reader.ranges({t: min(firsts[t], ends[t]) for t in ends}, ends)
-    topics = {target.topic for target in partitions}
+    topics = {target.topic for target in latest}
     if rows and topics.isdisjoint(target.topic for target in rows):
         raise OptionError(
             f"{destination.path} has no row of {', '.join(sorted(topics)) or 'such a topic'}: its rows are of "
@@ -103,7 +103,7 @@ def verify(
     proofs = [
         _unexpected(target, rows, dead)
         for target in sorted(rows.keys() | dead.keys())
-        if target.topic in topics and target not in partitions
+        if target.topic in topics and target not in latest
     ]
     for row in sorted(ranges, key=lambda row: row.target):
         end = latest[row.target]

@@ -29,16 +29,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def check_columns(project: Project, noted: Definitions, session: SparkSession) -> Iterator[Problem]:
-    """To be asked where Spark's dry run found nothing: a cycle has no end here."""
+def check_columns(
+    project: Project, noted: Definitions, session: SparkSession, *, opens_tables: bool
+) -> Iterator[Problem]:
+    """To be asked where Spark's dry run found nothing: a cycle has no end here. `opens_tables`: whether lake tables
+    can be seen from here."""
     for flow in noted.flows.values():
         try:
-            _check(project, noted, session, flow)
+            _check(project, noted, session, flow, opens_tables)
         except OptionError as error:
             yield Problem(str(error), flow.file, flow.line, flow.name)
 
 
-def _check(project: Project, noted: Definitions, session: SparkSession, flow: FlowDefinition) -> None:
+def _check(
+    project: Project, noted: Definitions, session: SparkSession, flow: FlowDefinition, opens_tables: bool
+) -> None:
     sink = noted.sinks.get(flow.target)
     table = None if sink is not None or flow.name in noted.view_names else resolve(project, flow.target)
     there = None if table is None else _schema_there(session, table)
@@ -48,7 +53,7 @@ def _check(project: Project, noted: Definitions, session: SparkSession, flow: Fl
     if schema is None:
         return
     if sink is not None:
-        _check_sink(sink, schema)
+        _check_sink(sink, schema, opens_tables)
     elif table is not None and there is not None and flow.target in noted.table_formats:
         _check_table(table, there, schema)
 
@@ -69,12 +74,17 @@ def _schema_there(session: SparkSession, table: TableName) -> StructType | None:
         return None
 
 
-def _check_sink(sink: Sink, schema: StructType) -> None:
+def _check_sink(sink: Sink, schema: StructType, opens_tables: bool) -> None:
     """What the sink itself would say when the flow begins."""
     if sink.format == TOPIC_SINK:
         parse_sink_options(sink.options, schema)
-    elif sink.format == LAKE_SINK:
-        check_rows(parse_lake_options(sink.options), schema)
+    elif sink.format == LAKE_SINK and opens_tables:
+        try:
+            check_rows(parse_lake_options(sink.options), schema)
+        except OptionError:
+            raise
+        except Exception as error:  # whatever a library has for a store or a catalog that does not answer
+            raise OptionError(f"sink {sink.name} cannot be opened ({type(error).__name__}: {error})") from error
 
 
 def _check_table(table: TableName, there: StructType, schema: StructType) -> None:
@@ -82,8 +92,14 @@ def _check_table(table: TableName, there: StructType, schema: StructType) -> Non
     kinds = {field.name.lower(): field.dataType.simpleString() for field in there.fields}
     for field in schema.fields:
         kind, given = kinds.get(field.name.lower()), field.dataType.simpleString()
-        if kind is not None and kind != given:
+        if kind is not None and kind != given and not (_outer(kind) and _outer(kind) == _outer(given)):
             raise OptionError(
                 f"column '{field.name}' of table {table} is {kind}, and the flow now makes it {given}: cast it, or "
                 f"fill the table anew with --full-refresh {table}"
             )
+
+
+def _outer(kind: str) -> str:
+    """`struct`, `array` or `map`, whose insides Spark may merge; empty for others."""
+    outer, bracket, _ = kind.partition("<")
+    return outer if bracket else ""

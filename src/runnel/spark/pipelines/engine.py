@@ -94,6 +94,8 @@ class Engine:
             while cause.getCause() is not None:
                 cause = cause.getCause()
             return str(cause.getMessage())
+        except (Py4JError, OSError):  # the JVM is gone
+            return None
         return None
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ class RunNotes:
         if not _take(self._lock):
             self._lock.close()
             pid = self._state.get("pid")
-            raise AlreadyRunning(f"pid {pid} runs this pipeline: `runnel pipeline stop` ends it") from None
+            raise AlreadyRunning(f"pid {pid} runs this pipeline: `runnel pipeline stop` ends it")
         self._write(status=STARTING, pid=os.getpid(), started_ms=now_ms(), error=None)
         return self
 

@@ -17,6 +17,7 @@ from runnel.spark.pipelines.spec_file import Place, Problem, ProjectError, find_
 
 DEFINITION_SUFFIXES = (".py", ".sql")
 TABLES_FOLDER = "tables"
+CATALOG_KIND = "spark.sql.catalogImplementation"
 METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 
 
@@ -29,14 +30,18 @@ class Project(Place):
 
         Spark's default catalog forgets its tables with the process, and the next run then fails on their files.
         """
-        metastore = self.notes / "metastore"
         return {
-            "spark.sql.catalogImplementation": "hive",
+            CATALOG_KIND: "hive",
             "spark.sql.warehouse.dir": f"{self.storage.rstrip('/')}/{TABLES_FOLDER}",
-            METASTORE: f"jdbc:derby:;databaseName={metastore};create=true",
+            METASTORE: self.derby_url,
             "spark.driver.defaultJavaOptions": f'"-Dderby.stream.error.file={self.notes / "derby.log"}"',
             **self.spec.configuration,
         }
+
+    @property
+    def derby_url(self) -> str:
+        """Of the catalog that is the project's own."""
+        return f"jdbc:derby:;databaseName={self.notes / 'metastore'};create=true"
 
     def definitions(self) -> list[Path]:
         """The files that the spec's globs name, each once."""

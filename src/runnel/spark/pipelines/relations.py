@@ -47,7 +47,7 @@ def reads_only_topics(relation: Any) -> bool:
 
 
 def inlined(relation: Any, views: Mapping[str, Any]) -> Any:
-    """A copy in which the names of the pipeline's temporary views are replaced by their queries."""
+    """A copy in which the names of the pipeline's views, or tables, are replaced by their queries."""
     copied = type(relation)()
     copied.CopyFrom(relation)
     _inline(copied, views)

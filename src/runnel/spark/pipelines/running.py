@@ -27,7 +27,7 @@ from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
 from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED, current_state
-from runnel.spark.pipelines.project import METASTORE, Project, load_project
+from runnel.spark.pipelines.project import CATALOG_KIND, METASTORE, Project, load_project
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
 from runnel.spark.pipelines.validation import check_selection, find_problems
 from runnel.spark.spark_session import is_remote
@@ -87,7 +87,7 @@ class PipelineSession:
         self.project = project if isinstance(project, Project) else load_project(project)
         self._stopping = threading.Event()
         self._has_run = False
-        self._asks_brokers = not is_remote(master)  # else they may be reachable from there only
+        self._is_here = not is_remote(master)  # else brokers and disks may be reachable from there only
         settings = {**self.project.settings(), **(conf or {})}
         self._own_engine = engine is None
         if engine is None:
@@ -106,10 +106,11 @@ class PipelineSession:
 
     def _check_alone(self, settings: Mapping[str, str]) -> None:
         """Derby, which keeps the tables' names, says this in two hundred lines."""
-        state, own = current_state(self.project), self.project.settings()
-        if not state.get("alive") or state["pid"] == os.getpid() or settings[METASTORE] != own[METASTORE]:
+        state = current_state(self.project)
+        is_own = settings[CATALOG_KIND] == "hive" and settings[METASTORE] == self.project.derby_url
+        if not is_own or not state.get("alive") or state["pid"] == os.getpid():
             return
-        tables = own["spark.sql.warehouse.dir"]
+        tables = settings["spark.sql.warehouse.dir"]
         message = (
             f"pid {state['pid']} runs this pipeline, and its catalog takes one process at a time: end it with "
             f"`runnel pipeline stop`, or read the files of its tables under {tables}"
@@ -132,7 +133,9 @@ class PipelineSession:
 
     def validate(self, *, ask_brokers: bool = True) -> list[Problem]:
         """What is wrong, found without running anything."""
-        return find_problems(self.project, self.spark, ask_brokers=ask_brokers and self._asks_brokers)
+        return find_problems(
+            self.project, self.spark, ask_brokers=ask_brokers and self._is_here, opens_tables=self._is_here
+        )
 
     def run(
         self,
@@ -150,7 +153,7 @@ class PipelineSession:
             with read_definitions(self.project, self.spark) as noted:
                 problems = noted.problems or [
                     *check_selection(self.project, noted, [*full_refresh, *refresh]),
-                    *check_sources(noted, Brokers(known=self._has_run) if self._asks_brokers else None),
+                    *check_sources(noted, Brokers(known=self._has_run) if self._is_here else None),
                     *check_tables(self.project, noted, self.spark, None if full_refresh_all else full_refresh),
                 ]
                 if problems:

@@ -33,15 +33,16 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 
-def find_problems(project: Project, session: SparkSession, *, ask_brokers: bool) -> list[Problem]:
+def find_problems(
+    project: Project, session: SparkSession, *, ask_brokers: bool, opens_tables: bool = True
+) -> list[Problem]:
     """By file and line: Spark resolves flows side by side, and tells of them in any order."""
-    problems = _problems(project, session, Brokers() if ask_brokers else None)
-    return sorted(problems, key=lambda problem: (problem.file or "", problem.line or 0))
-
-
-def _problems(project: Project, session: SparkSession, brokers: Brokers | None) -> list[Problem]:
+    brokers = Brokers() if ask_brokers else None
     with read_definitions(project, session) as noted:
-        return _all_problems(project, session, noted, brokers) or list(check_columns(project, noted, session))
+        problems = _all_problems(project, session, noted, brokers) or list(
+            check_columns(project, noted, session, opens_tables=opens_tables)
+        )
+    return sorted(problems, key=lambda problem: (problem.file or "", problem.line or 0))
 
 
 def _all_problems(
