@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping
-from decimal import Context, Decimal
+from datetime import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.types import (
@@ -62,7 +62,6 @@ LOGICAL: dict[str, DataType] = {
 }
 DECIMALS = ("bytes-decimal", "fixed-decimal")
 DECIMAL_PRECISION_MAX = 38
-_ALL_DIGITS = Context(prec=DECIMAL_PRECISION_MAX)
 
 Conversion: TypeAlias = Callable[[Any], Any] | None
 """None where all values are fine as they are."""
@@ -116,11 +115,9 @@ class AvroDecoder:
         return found if self._convert is None else self._convert(found)
 
     def _reader(self) -> Any:
-        import fastavro
-
         if None not in self._parsed:
-            self._convert = _conversion(fastavro.parse_schema(self._schema), {})
-        return self._parse(None, self._schema)
+            self._convert = _conversion(self._parse(None, self._schema), {})
+        return self._parsed[None]
 
     def _writer(self, number: int) -> Any:
         if number not in self._writers:
@@ -131,18 +128,8 @@ class AvroDecoder:
         import fastavro
 
         if number not in self._parsed:
-            self._parsed[number] = fastavro.parse_schema(_plain(schema))
+            self._parsed[number] = fastavro.parse_schema(schema)
         return self._parsed[number]
-
-
-def _plain(schema: Any) -> Any:
-    """Without logical types. fastavro goes by the writer's alone: what values are called is the reader's to say."""
-    if isinstance(schema, list):
-        return [_plain(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    kept = {name: value for name, value in schema.items() if name != "logicalType"}
-    return {**kept, **{name: _plain(kept[name]) for name in ("type", "fields", "items", "values") if name in kept}}
 
 
 def _loaded(schema: AvroSchema) -> AvroSchema:
@@ -223,7 +210,7 @@ def _conversion(schema: Any, named: dict[str, Any]) -> Conversion:
     if isinstance(schema, list):
         return _optional(next((_conversion(each, named) for each in schema if each != "null"), None))
     if isinstance(schema, str):
-        return _conversion(named[schema], named) if schema in named else None
+        return _conversion(named[schema], named) if schema in named else CONVERSIONS.get(schema)
     kind = schema["type"]
     if "name" in schema:
         named[schema["name"]] = schema
@@ -233,8 +220,7 @@ def _conversion(schema: Any, named: dict[str, Any]) -> Conversion:
         return _of_array(_conversion(schema["items"], named))
     if kind == "map":
         return _of_map(_conversion(schema["values"], named))
-    name = _logical_name(schema)
-    return _decimal(schema.get("scale", 0)) if name in DECIMALS else CONVERSIONS.get(name) or _conversion(kind, named)
+    return CONVERSIONS.get(_logical_name(schema)) or _conversion(kind, named)
 
 
 def _optional(convert: Conversion) -> Conversion:
@@ -255,21 +241,26 @@ def _of_map(convert: Conversion) -> Conversion:
     return convert and (lambda pairs: {key: convert(value) for key, value in pairs.items()})
 
 
-def _micros(milliseconds: int) -> int:
-    return milliseconds * 1000
+def _micros(value: Any) -> Any:
+    """A time that is still the number in the file: of a writer that did not call it one, or of a default."""
+    return value * 1000 if isinstance(value, int) else value
 
 
-def _decimal(scale: int) -> Callable[[bytes | str], Decimal]:
-    """A default is text, one character for each byte."""
-
-    def convert(raw: bytes | str) -> Decimal:
-        data = raw.encode("latin-1") if isinstance(raw, str) else raw
-        return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _ALL_DIGITS)
-
-    return convert
+def _time_micros(value: Any) -> Any:
+    if not isinstance(value, time):
+        return value
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 
+def _time_millis(value: Any) -> Any:
+    return _time_micros(value) // 1000 if isinstance(value, time) else value
+
+
+# What a writer calls a UUID is one to fastavro, whatever it is to the reader.
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "string": str,
     "long-timestamp-millis": _micros,
     "long-local-timestamp-millis": _micros,
+    "int-time-millis": _time_millis,
+    "long-time-micros": _time_micros,
 }
