@@ -119,7 +119,11 @@ class Crowd:
         def gains() -> list[int]:
             return [group.processed.total() - count for group, count in zip(self.groups, before, strict=True)]
 
-        wait_until(lambda: min(now := gains()) > 0 and sum(now) >= more, f"{more} more records processed", 120)
+        try:
+            wait_until(lambda: min(now := gains()) > 0 and sum(now) >= more, f"{more} more records processed", 120)
+        except AssertionError as late:
+            by_group = {group.name: gain for group, gain in zip(self.groups, gains(), strict=True)}
+            raise AssertionError(f"{late}; {by_group}, {self.died()}") from None
 
     def finish(self) -> None:
         members = [member for group in self.groups for member in group.members] + self._gone

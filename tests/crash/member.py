@@ -99,7 +99,9 @@ async def run_aiokafka(bootstrap: str, group: str, topic: str, stop: Stop) -> No
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
     from aiokafka.errors import KafkaError
 
-    busy = asyncio.Lock()  # a revocation waits for the batch in hand, else its commit could go out as the next member's
+    # A revocation waits for the batch in hand, else its commit could go out as the next member's. It must not wait for
+    # getmany: that waits for the next assignment itself.
+    busy = asyncio.Lock()
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         async def on_partitions_revoked(self, revoked: Any) -> None:
@@ -124,8 +126,7 @@ async def run_aiokafka(bootstrap: str, group: str, topic: str, stop: Stop) -> No
         try:
             await consumer.start()
             while not stop.asked:
-                async with busy:
-                    await _aiokafka_step(consumer)
+                await _aiokafka_step(consumer, busy)
         except (KafkaError, OSError):
             await asyncio.sleep(POLL_SECONDS)  # started or left alone while the broker was away
         finally:
@@ -134,16 +135,17 @@ async def run_aiokafka(bootstrap: str, group: str, topic: str, stop: Stop) -> No
                 await consumer.stop()
 
 
-async def _aiokafka_step(consumer: Any) -> None:
+async def _aiokafka_step(consumer: Any, busy: asyncio.Lock) -> None:
     from aiokafka.errors import CommitFailedError, IllegalStateError
 
     batches = await consumer.getmany(timeout_ms=50, max_records=COMMIT_EVERY)
-    tell([noted(message.value) for messages in batches.values() for message in messages])
     done = {place: messages[-1].offset + 1 for place, messages in batches.items()}
     if done:
-        with contextlib.suppress(CommitFailedError, IllegalStateError):
-            await consumer.commit(done)
-            tell([b"C %d %d" % (place.partition, offset) for place, offset in done.items()])
+        async with busy:
+            tell([noted(message.value) for messages in batches.values() for message in messages])
+            with contextlib.suppress(CommitFailedError, IllegalStateError):
+                await consumer.commit(done)
+                tell([b"C %d %d" % (place.partition, offset) for place, offset in done.items()])
 
 
 def main(kind: str, bootstrap: str, group: str, topic: str) -> None:
