@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from harness.conditions import wait_until
 from harness.topics import create_topic
+from runnel.spark import offsets_behind_latest
 from spark.records import BASE_MS, Sent, numbered, produce
 from spark.test_batch_reader import delete_records, delete_topic
 
@@ -184,13 +185,19 @@ class Side:
         self.connector = connector
         self.rows: list[tuple[Any, ...]] = []
         self.ends: list[Any] = []
+        self.behind: list[dict[str, float]] = []
         self._run = run_stream
 
     def run(self, **options: str) -> None:
         query = self._run(f"checkpoint-{self.connector}", self._collect, self.connector, **options)
-        self.ends += [
-            json.loads(progress.sources[0].endOffset) for progress in query.recentProgress if progress.numInputRows
-        ]
+        sources = [progress.sources[0] for progress in query.recentProgress if progress.numInputRows]
+        self.ends += [json.loads(source.endOffset) for source in sources]
+        self.behind += [self._behind(source) for source in sources]
+
+    def _behind(self, source: Any) -> dict[str, float]:
+        if self.connector == OURS:
+            return {name: round(value, 1) for name, value in offsets_behind_latest(source).items()}  # as theirs are
+        return {name: float(value) for name, value in source.metrics.items()}
 
     def _collect(self, batch: DataFrame) -> None:
         self.rows += rows_of(batch)
@@ -205,6 +212,7 @@ def agree(sides: list[Side]) -> list[tuple[Any, ...]]:
     ours, theirs = sides
     assert ours.rows == theirs.rows
     assert ours.ends == theirs.ends
+    assert ours.behind == theirs.behind
     return ours.rows
 
 
@@ -214,6 +222,7 @@ def test_a_stream_in_steps(bootstrap: str, topic: str, sides: list[Side]) -> Non
     for side in sides:
         side.run(**options)
     assert len(agree(sides)) == 210
+    assert sides[0].behind[0]["maxOffsetsBehindLatest"] > 0 == sides[0].behind[-1]["maxOffsetsBehindLatest"]
     add_partition(bootstrap, topic, 4)
     produce(bootstrap, topic, [*numbered(7, 3), *numbered(5, 0)])
     for side in sides:
