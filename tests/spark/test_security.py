@@ -1,4 +1,4 @@
-"""TLS and SASL: the messages by the book, and logins at Apache Kafka, which checks them."""
+"""TLS and SASL: logins at Apache Kafka, which checks them."""
 
 from __future__ import annotations
 
@@ -11,71 +11,11 @@ from typing import Any
 import pytest
 
 from runnel.client.errors import ClientError
-from runnel.spark.brokers.security import _scram, check, credentials
-from runnel.spark.errors import OptionError
+from runnel.spark.admin import AdminDataSource
 from spark.records import numbered, produce, read_batch, values
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-
-
-def test_scram_as_in_rfc_7677() -> None:
-    talk = _scram("sha256", "user", "pencil", "rOprNGfwEbeRWgbNEkqO")
-    assert next(talk) == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
-    challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
-    assert talk.send(challenge) == (
-        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
-    )
-    with pytest.raises(StopIteration):
-        talk.send(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
-
-
-@pytest.mark.parametrize(
-    ("replies", "complaint"),
-    [
-        ([b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"], "nonce does not continue ours"),
-        ([b"r=mineandtheirs,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", b"v=AAAA"], "signature is wrong"),
-    ],
-)
-def test_a_broker_that_does_not_know_the_password_is_not_believed(replies: list[bytes], complaint: str) -> None:
-    talk = _scram("sha256", "user", "pencil", "mine")
-    next(talk)
-    for reply in replies[:-1]:
-        talk.send(reply)
-    with pytest.raises(ValueError, match=complaint):
-        talk.send(replies[-1])
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (f'{PLAIN_MODULE} required username="me" password="a \\"b\\" ;c";', ("me", 'a "b" ;c')),
-        (f"{SCRAM_MODULE} required  password='p' username = me ;", ("me", "p")),
-    ],
-)
-def test_credentials_are_read_from_the_line_of_jaas(line: str, expected: tuple[str, str]) -> None:
-    assert credentials({"sasl.jaas.config": line}) == expected
-
-
-REFUSED = [
-    ({"security.protocol": "KERBEROS"}, "write one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
-    ({"security.protocol": "SASL_PLAINTEXT"}, "kafka.sasl.mechanism is GSSAPI: this client has PLAIN, SCRAM"),
-    ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "kafka.sasl.jaas.config must name a user"),
-    ({"security.protocol": "SSL", "ssl.truststore.location": "/x.jks"}, "set kafka.ssl.truststore.type to PEM"),
-    (
-        {"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem", "ssl.truststore.type": "PEM"},
-        "do not load",
-    ),
-]
-
-
-@pytest.mark.parametrize(("settings", "complaint"), REFUSED)
-def test_refused(settings: dict[str, str], complaint: str) -> None:
-    with pytest.raises(OptionError, match=complaint):
-        check(settings)
-
-
-# At Apache Kafka ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +73,13 @@ WAYS = [
 ]
 
 
+def ends(bootstrap: str, options: dict[str, str]) -> set[tuple[str, int, int]]:
+    """Every partition and its end, as `runnel-admin` has them."""
+    source = AdminDataSource({"table": "partitions", "kafka.bootstrap.servers": bootstrap, **options})
+    reader = source.reader(None)
+    return {(row[0], row[1], row[-1]) for row in reader.read(reader.partitions()[0])}
+
+
 @pytest.mark.slow
 @pytest.mark.java
 @pytest.mark.parametrize(("protocol", "mechanism"), WAYS)
@@ -143,8 +90,11 @@ def test_reading_through_every_door(
     produce(listeners["PLAINTEXT"], topic, numbered(5))
     options: dict[str, Any] = login(protocol, mechanism, certificate, "secret")
     assert values(read_batch(listeners[protocol], subscribe=topic, **options)) == [b"0", b"1", b"2", b"3", b"4"]
+    assert (topic, 0, 5) in ends(listeners[protocol], options)
     if mechanism:
         options = login(protocol, mechanism, certificate, "wrong")
+        with pytest.raises(ClientError, match=r"authentication at .* [Aa]uthentication failed"):
+            ends(listeners[protocol], options)
         with pytest.raises(ClientError, match=r"authentication at .* [Aa]uthentication failed"):
             read_batch(listeners[protocol], subscribe=topic, **options)
 
@@ -153,8 +103,13 @@ def test_reading_through_every_door(
 @pytest.mark.java
 def test_the_wrong_door(listeners: dict[str, str], certificate: Path) -> None:
     patience = {"kafka.default.api.timeout.ms": "500", "fetchOffset.numRetries": "1", "subscribe": "t"}
+    tls = login("SSL", "", certificate, "")
     with pytest.raises(ClientError, match="no TLS with"):
-        read_batch(listeners["PLAINTEXT"], **patience, **login("SSL", "", certificate, ""))
+        read_batch(listeners["PLAINTEXT"], **patience, **tls)
+    with pytest.raises(ClientError, match="no TLS with"):
+        ends(listeners["PLAINTEXT"], {**tls, "kafka.request.timeout.ms": "500"})
     stranger = {"kafka.security.protocol": "SSL", **patience}
     with pytest.raises(ClientError, match="certificate verify failed"):
         read_batch(listeners["SSL"], **stranger)
+    with pytest.raises(ClientError, match="certificate verify failed"):
+        ends(listeners["SSL"], {"kafka.security.protocol": "SSL"})

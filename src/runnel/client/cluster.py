@@ -16,6 +16,7 @@ from runnel.client.address import Address, parse_addresses
 from runnel.client.connection import Connection
 from runnel.client.errors import ClientError, refused
 from runnel.client.metadata import ClusterView, TopicPartition, TopicView, read_cluster
+from runnel.client.security import Settings
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
 from runnel.wire.messages import Struct
@@ -53,11 +54,14 @@ class Patience:
 class Cluster:
     """Use as `async with Cluster("host:9092") as cluster`. Safe for any number of tasks of one event loop."""
 
-    def __init__(self, bootstrap: str, *, client_id: str = "runnel", timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, bootstrap: str, *, client_id: str = "runnel", timeout_s: float = 10.0, security: Settings | None = None
+    ) -> None:
         self.bootstrap = parse_addresses(bootstrap)
         self.timeout_s = timeout_s
         self.view = ClusterView(None, -1, {}, {})
         self._client_id = client_id
+        self._security = security
         self._connections: dict[Line, Connection] = {}
         self._dialling: defaultdict[Line, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -85,7 +89,9 @@ class Cluster:
         async with self._dialling[line]:
             connection = self._connections.get(line)
             if connection is None or not connection.is_open:
-                connection = await Connection.open(address, client_id=self._client_id, timeout_s=self.timeout_s)
+                connection = await Connection.open(
+                    address, client_id=self._client_id, timeout_s=self.timeout_s, security=self._security
+                )
                 self._connections[line] = connection
             return connection
 

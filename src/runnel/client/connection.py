@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from runnel import release
 from runnel.client.address import Address
 from runnel.client.errors import ClientError
+from runnel.client.security import Settings, login, no_tls, tls_context
 from runnel.wire.apis import KAFKA_RANGES, PRODUCE_VERSION_MIN, ApiKey, response_header_version
 from runnel.wire.errors import ErrorCode, Malformed
 from runnel.wire.frames import decode_response_header, encode_request_frame, encode_request_header
@@ -52,12 +54,15 @@ class Connection:
         self._reading = asyncio.create_task(self._read_replies(), name=f"replies from {address}")
 
     @classmethod
-    async def open(cls, address: Address, *, client_id: str, timeout_s: float) -> Connection:
-        """Dial, and agree on versions."""
-        reader, writer = await _dial(address, timeout_s)
+    async def open(
+        cls, address: Address, *, client_id: str, timeout_s: float, security: Settings | None = None
+    ) -> Connection:
+        """Dial, agree on versions, and log in if the settings say so."""
+        reader, writer = await _dial(address, timeout_s, tls_context(security or {}))
         connection = cls(address, reader, writer, client_id, timeout_s)
         try:
             await connection._negotiate()
+            await connection._authenticate(security or {})
         except BaseException:
             await connection.close()
             raise
@@ -162,6 +167,15 @@ class Connection:
                 code=ErrorCode.NETWORK_EXCEPTION,
             ) from error
 
+    async def _authenticate(self, security: Settings) -> None:
+        steps = login(security, self.address)
+        try:
+            question = next(steps)
+            while True:
+                question = steps.send(await self.call(*question))
+        except StopIteration:
+            return
+
     def _decode(self, api_key: ApiKey, version: int, reply: memoryview) -> Struct:
         try:
             return decode_response(api_key, version, reply, 0)
@@ -204,10 +218,12 @@ def _unsupported(address: Address, api_key: ApiKey, ours: tuple[int, int], their
     )
 
 
-async def _dial(address: Address, timeout_s: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _dial(
+    address: Address, timeout_s: float, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     try:
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(address.host, address.port, limit=READ_BUFFER_BYTES)
+            reader, writer = await asyncio.open_connection(address.host, address.port, limit=READ_BUFFER_BYTES, ssl=tls)
     except TimeoutError:
         reason = (
             f"no answer within {timeout_s:g} s; is the address right, and is a firewall "
@@ -219,7 +235,8 @@ async def _dial(address: Address, timeout_s: float) -> tuple[asyncio.StreamReade
         # Not NETWORK_EXCEPTION: a name that does not resolve is not worth a retry.
         raise ClientError(f"cannot connect to {address}: {reason}", code=ErrorCode.BROKER_NOT_AVAILABLE) from error
     except OSError as error:
-        raise _unreachable(address, _reason(error)) from error
+        in_handshake = tls is not None and isinstance(error, (ssl.SSLError, ConnectionResetError))
+        raise (no_tls(address, error) if in_handshake else _unreachable(address, _reason(error))) from error
     writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return reader, writer
 

@@ -19,8 +19,9 @@ from runnel.client.lag import GroupLag, group_lags
 from runnel.client.metadata import TopicPartition
 from runnel.client.offsets import bounds
 from runnel.spark.errors import OptionError
-from runnel.spark.kafka_options import broker_settings, kafka_settings
+from runnel.spark.kafka_options import BrokerSettings, broker_settings, kafka_settings
 
+CLIENT_ID = "runnel-spark-admin"
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -117,13 +118,7 @@ class AdminDataSource(DataSource):
 
     def reader(self, schema: object) -> DataSourceReader:
         self._table()
-        settings = kafka_settings(self.options)
-        brokers_at = broker_settings(settings)
-        if brokers_at.security:
-            raise OptionError(
-                "runnel-admin speaks plain connections only; leave out kafka.security, ssl and sasl options"
-            )
-        return AdminReader(self.options["table"].lower(), brokers_at.bootstrap, brokers_at.request_timeout_s)
+        return AdminReader(self.options["table"].lower(), broker_settings(kafka_settings(self.options)))
 
     def _table(self) -> AdminTable:
         name = self.options.get("table", "").lower()
@@ -134,10 +129,9 @@ class AdminDataSource(DataSource):
 
 
 class AdminReader(DataSourceReader):
-    def __init__(self, table: str, bootstrap: str, timeout_s: float) -> None:
+    def __init__(self, table: str, brokers: BrokerSettings) -> None:
         self._table = table
-        self._bootstrap = bootstrap
-        self._timeout_s = timeout_s
+        self._brokers = brokers
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(0)]
@@ -146,5 +140,8 @@ class AdminReader(DataSourceReader):
         yield from asyncio.run(self._rows())
 
     async def _rows(self) -> list[Row]:
-        async with Cluster(self._bootstrap, client_id="runnel-spark-admin", timeout_s=self._timeout_s) as cluster:
+        at = self._brokers
+        async with Cluster(
+            at.bootstrap, client_id=CLIENT_ID, timeout_s=at.request_timeout_s, security=at.security
+        ) as cluster:
             return [row async for row in TABLES[self._table].rows(cluster)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from runnel.client.address import parse_addresses
 from runnel.client.errors import ClientError
 from runnel.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from runnel.client.security import check
 from runnel.spark.errors import OptionError
 
 PREFIX = "kafka."
@@ -87,10 +88,10 @@ def broker_settings(settings: Mapping[str, str]) -> BrokerSettings:
     except ClientError as error:
         raise OptionError(f"option kafka.bootstrap.servers: {error.message}") from error
     security = {name: value for name, value in settings.items() if name.startswith(("security.", "ssl.", "sasl."))}
-    if security:
-        from runnel.spark.brokers.security import check
-
+    try:
         check(security)  # here, on the driver, once; else every task would complain
+    except ClientError as error:
+        raise OptionError(f"option kafka.{error.message}") from error
     return BrokerSettings(
         bootstrap=bootstrap,
         client_id=settings.get("client.id", "runnel-spark"),

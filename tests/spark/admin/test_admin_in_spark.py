@@ -104,7 +104,10 @@ MISTAKES = [
     ({"table": "consumers"}, "there is no table 'consumers': it is one of brokers, topics, partitions, groups, lag"),
     ({"table": ""}, "option table is missing: it is one of brokers, topics"),
     ({"table": "lag", "kafka.bootstrap.servers": "here:port"}, r"option kafka\.bootstrap\.servers: "),
-    ({"table": "lag", "kafka.security.protocol": "SSL"}, "runnel-admin speaks plain connections only; leave out kafka"),
+    (
+        {"table": "lag", "kafka.security.protocol": "SASL_SSL"},
+        r"option kafka\.sasl\.mechanism is GSSAPI: this client has",
+    ),
 ]
 
 

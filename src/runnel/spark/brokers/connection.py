@@ -14,8 +14,8 @@ from typing import Any
 
 from runnel import release
 from runnel.client.address import Address
-from runnel.client.errors import ClientError, refused
-from runnel.spark.brokers.security import conversation, mechanism, protocol, tls_context
+from runnel.client.errors import ClientError
+from runnel.client.security import login, no_tls, tls_context
 from runnel.spark.kafka_options import BrokerSettings
 from runnel.wire.apis import KAFKA_RANGES, PRODUCE_VERSION_MIN, ApiKey, response_header_version
 from runnel.wire.errors import ErrorCode, Malformed
@@ -27,7 +27,6 @@ REPLY_BYTES_MAX = 1 << 30
 SOFTWARE_NAME = "runnel-spark"
 BUFFER_BYTES_FIRST = 64 << 10
 SEND_PIECES_MAX = 64
-_PEER_WENT_AWAY = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 class Connection:
@@ -43,8 +42,7 @@ class Connection:
         self._socket = _dial(address, settings)
         try:
             self._negotiate()
-            if protocol(settings.security).startswith("SASL"):
-                self._authenticate()
+            self._authenticate()
         except BaseException:
             self.close()
             raise
@@ -164,23 +162,13 @@ class Connection:
             version = self.version(ApiKey.API_VERSIONS, version - 1) if self.ranges else 0
 
     def _authenticate(self) -> None:
-        name = mechanism(self._settings.security)
-        offered = self.call(ApiKey.SASL_HANDSHAKE, {"mechanism": name})
-        if offered.error_code:
-            has = ", ".join(offered.mechanisms) or "none"
-            raise ClientError(f"{self.address} does not offer SASL mechanism {name}; it has {has}")
-        talk = conversation(self._settings.security)
+        steps = login(self._settings.security, self.address)
         try:
-            message = next(talk)
+            question = next(steps)
             while True:
-                reply = self.call(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message})
-                if reply.error_code:
-                    raise refused(reply.error_code, f"authentication at {self.address}", reply.error_message)
-                message = talk.send(reply.auth_bytes)
+                question = steps.send(self.call(*question))
         except StopIteration:
             return
-        except (ValueError, KeyError) as error:
-            raise ClientError(f"authentication at {self.address} failed: {error}") from error
 
 
 def _send_all(connection: socket.socket, pieces: list[bytes | bytearray | memoryview]) -> None:
@@ -218,7 +206,4 @@ def _dial(address: Address, settings: BrokerSettings) -> socket.socket:
         return context.wrap_socket(dialled, server_hostname=address.host)
     except OSError as error:
         dialled.close()
-        # A peer that goes away during the handshake may be one that restarts; what TLS itself objects to stays.
-        passing = not isinstance(error, ssl.SSLError) or isinstance(error, _PEER_WENT_AWAY)
-        code = ErrorCode.NETWORK_EXCEPTION if passing else None
-        raise ClientError(f"no TLS with {address}: {error}", code=code) from error
+        raise no_tls(address, error) from error

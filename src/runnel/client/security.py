@@ -1,7 +1,8 @@
-"""TLS and SASL as Kafka's clients are configured for them: `kafka.security.protocol`, `kafka.ssl.*`, `kafka.sasl.*`.
+"""TLS and SASL as Kafka's clients are configured for them: `security.protocol`, `ssl.*`, `sasl.*`.
 
-In: settings by Kafka's names. Out: a TLS context, and the messages of PLAIN and SCRAM. Keys and certificates are PEM
-files: Java's keystores are for Java.
+In: settings by Kafka's names. Out: a TLS context, and the requests of a login by PLAIN or SCRAM, for connections of
+either kind to send. Keys and certificates are PEM files: Java's keystores are for Java. Complaints begin with the
+setting's name.
 """
 
 from __future__ import annotations
@@ -13,26 +14,35 @@ import os
 import re
 import ssl
 from collections.abc import Generator, Mapping
+from typing import Any, TypeAlias
 
-from runnel.spark.errors import OptionError
+from runnel.client.address import Address
+from runnel.client.errors import ClientError, refused
+from runnel.wire.apis import ApiKey
+from runnel.wire.errors import ErrorCode
+from runnel.wire.messages import Struct
+
+Settings: TypeAlias = Mapping[str, str]
+Question: TypeAlias = tuple[ApiKey, dict[str, Any]]
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = ("PLAIN", *SCRAM_HASHES)
-PEM_CURE = "name a PEM file and set kafka.{kind}.type to PEM (keytool and openssl convert Java's keystores)"
+PEM_CURE = "name a PEM file and set {kind}.type to PEM (keytool and openssl convert Java's keystores)"
 _NONCE_BYTES = 24
+_PEER_WENT_AWAY = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 _JAAS_PAIR = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)""")
 
 
-def protocol(settings: Mapping[str, str]) -> str:
+def protocol(settings: Settings) -> str:
     name = settings.get("security.protocol", "PLAINTEXT").upper()
     if name not in PROTOCOLS:
-        raise OptionError(f"option kafka.security.protocol is {name}: write one of {', '.join(PROTOCOLS)}")
+        raise ClientError(f"security.protocol is {name}: write one of {', '.join(PROTOCOLS)}")
     return name
 
 
-def check(settings: Mapping[str, str]) -> None:
-    """Complain on the driver about what every executor would else complain about."""
+def check(settings: Settings) -> None:
+    """Complain before anything is dialled."""
     name = protocol(settings)
     if name.endswith("SSL"):
         tls_context(settings)
@@ -41,7 +51,7 @@ def check(settings: Mapping[str, str]) -> None:
         credentials(settings)
 
 
-def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
     if not protocol(settings).endswith("SSL"):
         return None
     _require_pem(settings, "ssl.truststore")
@@ -53,39 +63,70 @@ def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
         if keystore := settings.get("ssl.keystore.location"):
             context.load_cert_chain(keystore, password=settings.get("ssl.key.password"))
     except (OSError, ssl.SSLError) as error:
-        raise OptionError(f"the files of kafka.ssl.truststore and kafka.ssl.keystore do not load: {error}") from error
+        raise ClientError(f"ssl.truststore.location or ssl.keystore.location does not load: {error}") from error
     if settings.get("ssl.endpoint.identification.algorithm", "https") == "":
         context.check_hostname = False
     return context
 
 
-def _require_pem(settings: Mapping[str, str], kind: str) -> None:
+def no_tls(address: Address, error: OSError) -> ClientError:
+    """A peer that goes away during the handshake may be one that restarts; what TLS itself objects to stays."""
+    passing = not isinstance(error, ssl.SSLError) or isinstance(error, _PEER_WENT_AWAY)
+    code = ErrorCode.NETWORK_EXCEPTION if passing else None
+    why = str(error) or "it hung up during the handshake; is that a plaintext listener?"
+    return ClientError(f"no TLS with {address}: {why}", code=code)
+
+
+def _require_pem(settings: Settings, kind: str) -> None:
     if f"{kind}.location" in settings and settings.get(f"{kind}.type", "JKS").upper() != "PEM":
-        raise OptionError(f"option kafka.{kind}.location: {PEM_CURE.format(kind=kind)}")
+        raise ClientError(f"{kind}.location: {PEM_CURE.format(kind=kind)}")
 
 
-def mechanism(settings: Mapping[str, str]) -> str:
+def mechanism(settings: Settings) -> str:
     name = settings.get("sasl.mechanism", "GSSAPI").upper()
     if name not in MECHANISMS:
-        raise OptionError(f"option kafka.sasl.mechanism is {name}: this client has {', '.join(MECHANISMS)}")
+        raise ClientError(f"sasl.mechanism is {name}: this client has {', '.join(MECHANISMS)}")
     return name
 
 
-def credentials(settings: Mapping[str, str]) -> tuple[str, str]:
+def credentials(settings: Settings) -> tuple[str, str]:
     """User name and password out of the line of JAAS that Kafka's clients take."""
     pairs = {
         name: re.sub(r"\\(.)", r"\1", value[1:-1]) if value[0] in "\"'" else value
         for name, value in _JAAS_PAIR.findall(settings.get("sasl.jaas.config", ""))
     }
     if "username" not in pairs or "password" not in pairs:
-        raise OptionError(
-            "option kafka.sasl.jaas.config must name a user: write e.g. "
+        raise ClientError(
+            "sasl.jaas.config must name a user: write e.g. "
             'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="secret";'
         )
     return pairs["username"], pairs["password"]
 
 
-def conversation(settings: Mapping[str, str]) -> Generator[bytes, bytes, None]:
+def login(settings: Settings, address: Address) -> Generator[Question, Struct, None]:
+    """The requests of a login, in turn; the replies come in by `send`. Nothing where no login is asked for."""
+    if not protocol(settings).startswith("SASL"):
+        return
+    name = mechanism(settings)
+    offered = yield ApiKey.SASL_HANDSHAKE, {"mechanism": name}
+    if offered.error_code:
+        has = ", ".join(offered.mechanisms) or "none"
+        raise ClientError(f"{address} does not offer SASL mechanism {name}; it has {has}")
+    talk = conversation(settings)
+    message = next(talk)
+    while True:
+        reply = yield ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message}
+        if reply.error_code:
+            raise refused(reply.error_code, f"authentication at {address}", reply.error_message)
+        try:
+            message = talk.send(reply.auth_bytes)
+        except StopIteration:
+            return
+        except (ValueError, KeyError) as error:
+            raise ClientError(f"authentication at {address} failed: {error}") from error
+
+
+def conversation(settings: Settings) -> Generator[bytes, bytes, None]:
     """The messages that the client sends; the server's answers come in by `send`. Stops when both sides are sure."""
     user, password = credentials(settings)
     name = mechanism(settings)
