@@ -6,6 +6,8 @@ names and checkpoint folders.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +61,20 @@ def official(spark: SparkSession, connector_jars: str | None) -> str:
             "Spark's own Kafka connector is not in the cache: needs Maven once (python -m benchmarks.kafka_jars)"
         )
     return "kafka"
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate for 127.0.0.1 that signs itself, in one PEM file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    key, made, both = folder / "key.pem", folder / "certificate.pem", folder / "both.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)]
+    subprocess.run(command, check=True, capture_output=True)
+    both.write_text(key.read_text() + made.read_text())
+    return both
 
 
 @pytest.fixture
