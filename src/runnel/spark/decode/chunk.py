@@ -155,12 +155,13 @@ def _opened(data: Numbers, batches: Numbers) -> Iterator[tuple[Numbers, Numbers,
     view, inflater = memoryview(data), _inflater()
     spans: list[tuple[int, int]] = []
     first = 0
-    for number, batch in enumerate(batches):
-        packed = view[batch[POSITION] + HEADER_BYTES : batch[END]]
-        spans.append(inflater.add(int(codecs[number]), packed))
-        if inflater.size >= INFLATED_BYTES_MAX or number + 1 == len(batches):
-            yield inflater.take(), np.array(spans, np.int64), batches[first : number + 1]
-            spans, first = [], number + 1
+    # Python's own numbers: to take numpy's out of an array one by one costs a tenth of what snappy takes.
+    starts, ends = (batches[:, POSITION] + HEADER_BYTES).tolist(), batches[:, END].tolist()
+    for number, (codec, start, end) in enumerate(zip(codecs.tolist(), starts, ends, strict=True), start=1):
+        spans.append(inflater.add(codec, view[start:end]))
+        if inflater.size >= INFLATED_BYTES_MAX or number == len(batches):
+            yield inflater.take(), np.array(spans, np.int64), batches[first:number]
+            spans, first = [], number
 
 
 def _inflater() -> Inflater:
