@@ -127,7 +127,7 @@ _MAKERS: dict[str, Callable[[Rows], pa.Array]] = {
     "topic": lambda rows: pa.repeat(pa.scalar(rows.topic, pa.string()), rows.count),
     "partition": lambda rows: pa.array(np.full(rows.count, rows.partition, np.int32)),
     "offset": lambda rows: pa.array(rows.index[OFFSET]),
-    "timestamp": lambda rows: pa.array(rows.index[TIMESTAMP]).cast(TYPES["timestamp"]),
+    "timestamp": lambda rows: pa.array(rows.index[TIMESTAMP]).view(TYPES["timestamp"]),
     "timestamptype": lambda rows: pa.array(rows.index[TIMESTAMP_TYPE].astype(np.int32)),
     "headers": _headers,
 }
