@@ -84,7 +84,7 @@ class Chunk:
         special = self.batches[:, ATTRIBUTES] & (CONTROL_BIT | TRANSACTIONAL_BIT) != 0
         if special.any():
             wanted &= _visible(self._data, self.batches, aborted or ())
-        batches = self.batches[wanted]
+        batches = self.batches if wanted.all() else self.batches[wanted]  # the table of small batches is large
         for batch in batches[batches[:, CRC_MATCHES] == 0]:
             raise Malformed(f"the checksum of the batch at offset {batch[BASE_OFFSET]} does not match: it is damaged")
         for group in _groups(batches):
