@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +14,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from harness.conditions import wait_until
+from harness.proxy import CuttingProxy
 from harness.topics import create_topic
 from runnel.client.errors import refused
-from runnel.spark import stream_reader as stream_reader_module
-from runnel.spark.brokers import offsets as offsets_module
+from runnel.spark.brokers import commits as commits_module
 from runnel.spark.errors import DataLoss
 from runnel.spark.stream_reader import StreamReader
+from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
 from spark.records import BASE_MS, numbered, produce, read, stream_reader, values
 from spark.test_batch_reader import delete_records, delete_topic
@@ -155,6 +157,51 @@ def test_progress_is_committed_to_a_group(bootstrap: str, topic: str, open_reade
     assert committed(bootstrap, f"spark-runnel-{topic}", topic) == 7
 
 
+def test_a_trigger_does_not_wait_for_the_commit_of_the_one_before(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader]
+) -> None:
+    group, answering = f"spark-runnel-{topic}", threading.Event()
+
+    def hold(api_key: int, number: int) -> bool:
+        if api_key == ApiKey.OFFSET_COMMIT and number == 2:
+            assert answering.wait(30)
+        return False
+
+    with CuttingProxy(bootstrap, hold) as proxy:
+        reader = open_reader(subscribe=topic, startingOffsets="earliest", **{"kafka.bootstrap.servers": proxy.address})
+        position: Any = reader.initialOffset()
+        for expected in (1, 2):
+            produce(bootstrap, topic, numbered(1))
+            position = reader.latestOffset(position, ALL)  # of the second, while the broker's answer is held
+            assert position == {topic: {"0": expected, "1": 0}}
+        answering.set()
+        for _ in range(2):
+            produce(bootstrap, topic, numbered(1))
+            _, position = trigger(reader, position)
+            reader.commit(position)
+            assert committed(bootstrap, group, topic) == position[topic]["0"]
+        assert proxy.requests_by_key[ApiKey.FIND_COORDINATOR] == 1
+        reader.stop()
+
+
+def test_a_commit_whose_answer_is_lost_is_sent_again(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader]
+) -> None:
+    with CuttingProxy(bootstrap, lambda api_key, _: api_key == ApiKey.OFFSET_COMMIT and not proxy.cuts) as proxy:
+        proxy.cuts = 1
+        reader = open_reader(subscribe=topic, startingOffsets="earliest", **{"kafka.bootstrap.servers": proxy.address})
+        position: Any = reader.initialOffset()
+        reader.commit(position)
+        proxy.cuts = 0
+        for _ in range(3):
+            produce(bootstrap, topic, numbered(1))
+            _, position = trigger(reader, position)
+        assert proxy.cuts == 1
+        assert trigger(reader, position) == ([], position)
+        assert committed(bootstrap, f"spark-runnel-{topic}", topic) == 3
+        reader.stop()
+
+
 def test_the_group_can_be_named_or_left_out(
     bootstrap: str, topic: str, new_name: Callable[[], str], open_reader: Callable[..., StreamReader]
 ) -> None:
@@ -193,10 +240,10 @@ def test_a_group_without_coordinator_is_waited_for_once(
         asked.append(group_id)
         raise refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group '{group_id}'")
 
-    monkeypatch.setattr(stream_reader_module, "COMMIT_PATIENCE_S", 0.2)
+    monkeypatch.setattr(commits_module, "COMMIT_PATIENCE_S", 0.2)
     reader = open_reader(subscribe=topic)
     with monkeypatch.context() as without:
-        without.setattr(offsets_module, "_coordinator", refuse)
+        without.setattr(commits_module, "_coordinator_id", refuse)
         reader.commit({topic: {"0": 0}})
         assert len(asked) > 1
         asked.clear()

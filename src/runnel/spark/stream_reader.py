@@ -7,7 +7,6 @@ of it go to the executors, which only `read`.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -22,9 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from runnel.client.errors import ClientError
 from runnel.spark.brokers.cluster import Cluster
-from runnel.spark.brokers.offsets import COMMIT_PATIENCE_S, commit_offsets
+from runnel.spark.brokers.commits import GroupCommits
 from runnel.spark.planning.changes import compare
 from runnel.spark.planning.limits import Delay, rate_limited
 from runnel.spark.planning.offsets import OffsetReader
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-log = logging.getLogger("runnel.spark")
-
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -52,16 +48,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         least = options.offsets_per_trigger_min
         self._delay = None if least is None else Delay(least, options.trigger_delay_max_ms)
         self._offset_reader: OffsetReader | None = None
+        self._commits: GroupCommits | None = None
         self._latest: Offsets = {}
         self._available: Offsets | None = None
         self._only_what_is_there = False
-        self._committed: Offsets = {}
-        self._commit_failed = False
         self._topic_ids: dict[str, uuid.UUID] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need: no connections."""
-        return {**self.__dict__, "_offset_reader": None}
+        return {**self.__dict__, "_offset_reader": None, "_commits": None}
 
     # Offsets ----------------------------------------------------------------------------------------------------
 
@@ -81,18 +76,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:
         starts = from_nested(start)
-        # Spark asks for the next offsets when all before `start` is done: the earliest moment to tell lag tools.
-        self._commit(starts)
+        try:
+            ends = self._choose_ends(starts, limit)
+        finally:
+            # Spark asks for the next offsets when all before `start` is done: the earliest moment to tell lag tools.
+            self._start_commit(starts)
+        if ends == starts:
+            self._finish_commit()  # nothing else is to be done now, and this may be the last that Spark asks
+        return to_nested(ends)
+
+    def _choose_ends(self, starts: Offsets, limit: ReadLimit) -> Offsets:
         ends = self._find_latest(starts)
         if isinstance(limit, ReadAllAvailable):
-            return to_nested(ends)
+            return ends
         added = ends.keys() - starts.keys()
         known = {**starts, **self._offsets().earliest(added)} if added else starts
         if self._delay and not self._only_what_is_there and self._delay.waits(known, ends, time.monotonic() * 1000):
-            return to_nested(starts)
-        if isinstance(limit, ReadMaxRows):
-            ends = rate_limited(limit.max_rows, known, ends)
-        return to_nested(ends)
+            return starts
+        return rate_limited(limit.max_rows, known, ends) if isinstance(limit, ReadMaxRows) else ends
 
     def reportLatestOffset(self) -> Nested | None:
         return to_nested(self._latest) if self._latest else None
@@ -135,29 +136,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Progress ---------------------------------------------------------------------------------------------------
 
     def commit(self, end: Nested) -> None:
-        self._commit(from_nested(end))
+        """Spark calls this when it has planned the next trigger: by then the commit of `latestOffset` has arrived."""
+        self._start_commit(from_nested(end))
+        self._finish_commit()
 
-    def _commit(self, offsets: Offsets) -> None:
-        """Tell the group how far the query is. Its checkpoint is the truth, so a failure is only worth a line."""
-        changed = {target: offset for target, offset in offsets.items() if self._committed.get(target) != offset}
-        if self._options.group_id is None or not changed:
+    def _start_commit(self, offsets: Offsets) -> None:
+        if self._options.group_id is None:
             return
-        # A cluster may have no coordinator for days (too few brokers for its offsets topic): one wait is enough.
-        patience_s = 0.0 if self._commit_failed else COMMIT_PATIENCE_S
-        try:
-            commit_offsets(self._offsets().cluster, self._options.group_id, changed, patience_s=patience_s)
-            self._committed.update(changed)
-            self._commit_failed = False
-        except ClientError as error:
-            if not self._commit_failed:
-                log.warning("progress is not shown to lag tools: %s", error.message)
-            self._commit_failed = True
+        if self._commits is None:
+            self._commits = GroupCommits(self._offsets().cluster, self._options.group_id)
+        self._commits.start(offsets)
+
+    def _finish_commit(self) -> None:
+        if self._commits is not None:
+            self._commits.finish()
 
     def stop(self) -> None:
         if self._offset_reader is not None:
+            self._finish_commit()
             self._offset_reader.cluster.close()
 
     def _offsets(self) -> OffsetReader:
+        """What answers questions about offsets; none can be asked while a commit is to be answered."""
         if self._offset_reader is None:
             self._offset_reader = OffsetReader(Cluster(self._options.brokers), self._options)
+        self._finish_commit()
         return self._offset_reader

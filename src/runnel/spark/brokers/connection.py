@@ -30,7 +30,7 @@ SEND_PIECES_MAX = 64
 
 
 class Connection:
-    """`send` any number of requests, then `receive` as often; or `call`, which does both."""
+    """`send` any number of requests, then `receive` as often; `ask` and `answer` do so with fields; `call` does both."""
 
     def __init__(self, address: Address, settings: BrokerSettings) -> None:
         self.address = address
@@ -74,8 +74,17 @@ class Connection:
         """One request and its reply. `wait_s` is how long the broker was asked to hold it."""
         if self._sent:
             raise RuntimeError(f"{self._sent[0][0].name} is still to be answered by {self.address}")
+        self.ask(api_key, body)
+        return self.answer(wait_s=wait_s)
+
+    def ask(self, api_key: ApiKey, body: Mapping[str, Any]) -> None:
+        """One request, in the highest version that both sides have."""
         version = self.version(api_key)
         self.send(api_key, version, encode_request(api_key, version, body))
+
+    def answer(self, *, wait_s: float = 0.0) -> Struct:
+        """The reply to the oldest request that was sent."""
+        api_key, version, _ = self._sent[0]
         reply = self.receive(wait_s=wait_s)
         try:
             return decode_response(api_key, version, reply)
