@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from harness.proxy import CuttingProxy
+from harness.topics import create_topic
 from runnel.client.errors import ClientError
 from runnel.client.metadata import TopicPartition
 from runnel.spark.brokers.cluster import Cluster
@@ -34,7 +35,8 @@ from runnel.wire.apis import ApiKey
 from runnel.wire.batch import decode_records
 from runnel.wire.errors import ErrorCode, Malformed
 from runnel.wire.fetch import FetchPartitionReply, FetchResponse
-from spark.records import Sent, batch_reader, numbered, produce, read
+from spark.records import Sent, batch_reader, numbered, produce, read, read_batch, values
+from spark.test_batch_reader import delete_topic
 
 RECORDS = 500
 SMALL = 20_000
@@ -126,6 +128,38 @@ def change_replies(monkeypatch: pytest.MonkeyPatch, numbers: range, change: Chan
 
 def refusing(code: ErrorCode) -> Change:
     return lambda row: row._replace(error_code=code, records=None)
+
+
+# What a task before has learnt ----------------------------------------------------------------------------------
+
+
+def test_tasks_of_one_worker_ask_once_where_the_leaders_are(proxy: ResettingProxy, topic: str) -> None:
+    reader = batch_reader(proxy.address, subscribe=topic)
+    tasks = reader.partitions()
+    assert len(read(reader, tasks)) == RECORDS
+    asked = proxy.requests_by_key[ApiKey.METADATA]
+    assert len(read(reader, tasks)) == RECORDS
+    assert proxy.requests_by_key[ApiKey.METADATA] == asked
+
+
+def test_leaders_that_a_task_before_has_seen_may_have_moved(
+    proxy: ResettingProxy, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = batch_reader(proxy.address, subscribe=topic)
+    tasks = reader.partitions()
+    read(reader, tasks)
+    asked = proxy.requests_by_key[ApiKey.METADATA]
+    change_replies(monkeypatch, range(1), refusing(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert len(read(reader, tasks)) == RECORDS
+    assert proxy.requests_by_key[ApiKey.METADATA] == asked + 1
+
+
+def test_a_topic_of_that_name_that_a_task_before_has_seen_may_be_gone(bootstrap: str, topic: str) -> None:
+    assert len(read_batch(bootstrap, subscribe=topic)) == RECORDS
+    delete_topic(bootstrap, topic)
+    create_topic(bootstrap, topic)
+    produce(bootstrap, topic, numbered(3))
+    assert values(read_batch(bootstrap, subscribe=topic)) == [b"0", b"1", b"2"]
 
 
 # Connections that break -----------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ class Cluster:
         self.view = ClusterView(None, -1, {}, {})
         self._bootstrap = parse_addresses(settings.bootstrap)
         self._connections: dict[Address, Connection] = {}
+        self._has_lost = False
 
     def __enter__(self) -> Cluster:
         return self
@@ -68,15 +69,16 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
+        self._has_lost = True
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
-    def drop_dead(self) -> None:
-        """Close what brokers have closed; to be asked while no reply is due."""
-        for connection in self._connections.values():
-            if connection.is_open and connection.has_reply():
-                connection.close()
+    def is_unbroken(self) -> bool:
+        """Whether every connection that was ever made is open; to be asked while no reply is due."""
+        # Something to read where nothing is due is the end of a connection.
+        is_open = all(connection.is_open and not connection.has_reply() for connection in self._connections.values())
+        return is_open and not self._has_lost
 
     def connect(self, node_id: int | None = None) -> Connection:
         """To one broker, by its advertised address; or, without a node id, to any broker that answers."""
@@ -90,6 +92,7 @@ class Cluster:
     def _dial(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
+            self._has_lost = self._has_lost or connection is not None
             connection = self._connections[address] = Connection(address, self.settings)
         return connection
 

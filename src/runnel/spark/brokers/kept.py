@@ -1,7 +1,8 @@
 """Connections that outlive a task: the next task of the same Python worker finds them open.
 
-In: settings. Out: a `Cluster`, for as long as the `with` lasts. One whose task failed is closed: a reply may be on its
-way that nobody will read.
+In: settings. Out: a `Cluster`, for as long as the `with` lasts, with what the task before has learnt of leaders. One
+whose task failed is closed: a reply may be on its way that nobody will read. So is one that has lost a connection: what
+it knows may be as old as the broker that has gone.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ _idle: dict[str, Cluster] = {}
 @contextmanager
 def kept_cluster(settings: BrokerSettings) -> Iterator[Cluster]:
     key = repr(settings)
-    cluster = _idle.pop(key, None) or Cluster(settings)
-    cluster.drop_dead()
+    cluster = _idle.pop(key, None)
+    if cluster is None or not cluster.is_unbroken():
+        if cluster is not None:
+            cluster.close()
+        cluster = Cluster(settings)
     try:
         yield cluster
     except BaseException:  # also when Spark has seen enough of a generator
         cluster.close()
         raise
-    if _idle.setdefault(key, cluster) is not cluster:
+    if not cluster.is_unbroken() or _idle.setdefault(key, cluster) is not cluster:
         cluster.close()

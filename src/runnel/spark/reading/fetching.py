@@ -63,7 +63,8 @@ class Fetcher:
         """Everything of all ranges; no two of them may be of the same partition."""
         self._ranges = {row.target: row for row in ranges}
         self._positions = {row.target: row.start for row in ranges if row.size > 0}
-        is_stale = True
+        # What a task before has learnt will do: a leader that has changed says so.
+        is_stale = not all(self._is_known(target) for target in self._positions)
         while self._positions:
             try:
                 if is_stale:
@@ -237,6 +238,11 @@ class Fetcher:
         if passing:
             self._patience.wait_or_raise(min(passing, key=lambda error: error.retriable))
             self._refresh()
+
+    def _is_known(self, target: TopicPartition) -> bool:
+        """Whether the metadata at hand is of the topic that is to be read, and not of one of that name before it."""
+        topic = self._cluster.view.topics.get(target.topic)
+        return topic is not None and topic.topic_id == self._ranges[target].topic_id
 
     def _refresh(self) -> None:
         self._cluster.refresh(sorted({target.topic for target in self._positions}))
