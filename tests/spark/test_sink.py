@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -28,8 +29,9 @@ from runnel.spark.row_schema import HEADERS_TYPE
 from runnel.spark.sink_options import parse_sink_options
 from runnel.spark.writers import StreamWriter, Written
 from spark.records import read_batch, source
+from spark.test_batch_reader import delete_topic
 
-PRODUCE, API_VERSIONS = 0, 18
+PRODUCE, API_VERSIONS, INIT_PRODUCER_ID = 0, 18, 22
 VALUE = StructType([StructField("value", BinaryType())])
 EVERY_COLUMN = StructType(
     [
@@ -271,6 +273,49 @@ def test_tasks_of_one_worker_share_their_connection_until_one_fails(bootstrap: s
             write(proxy.address, [values_batch([b"v" * 2_000_000])], VALUE, topic=topic)
         assert connections_after(values_batch([b"3"])) == 2 * first
     assert sorted(row["value"] for row in read_batch(bootstrap, subscribe=topic)) == [b"1", b"2", b"3"]
+
+
+def test_tasks_of_one_worker_are_one_producer_until_one_fails_or_a_connection_breaks(
+    bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    """Their sequences go on: with those of the task before, rows would be taken for such as have arrived already."""
+    topic = new_topic()
+    def producers_after(number: int) -> int:
+        write(proxy.address, [values_batch([b"%d.1" % number, b"%d.2" % number])], VALUE, topic=topic)
+        return proxy.requests_by_key[INIT_PRODUCER_ID]
+
+    with CuttingProxy(bootstrap, lambda *_: False) as proxy:
+        assert [producers_after(number) for number in (1, 2, 3)] == [1, 1, 1]
+        with pytest.raises(RowError):
+            write(proxy.address, [values_batch([b"v" * 2_000_000])], VALUE, topic=topic)
+        assert producers_after(4) == 2
+        proxy.cut_when = lambda api_key, _: api_key == PRODUCE and not proxy.cuts
+        assert producers_after(5) == 2
+        assert proxy.cuts == 1
+        assert [producers_after(number) for number in (6, 7)] == [3, 3]
+    expected = [b"%d.%d" % (number, row) for number in range(1, 8) for row in (1, 2)]
+    assert read_all(bootstrap, topic, keep=lambda message: message.value()) == expected
+
+
+def test_partitions_that_are_added_between_two_tasks_are_written(bootstrap: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic()
+    schema = StructType([*VALUE.fields, StructField("partition", IntegerType())])
+    for partition in (0, 1):
+        if partition:
+            admin = AdminClient({"bootstrap.servers": bootstrap})
+            admin.create_partitions([NewPartitions(topic, partition + 1)])[topic].result()
+        batch = pa.record_batch([pa.array([b"v"]), pa.array([partition], pa.int32())], names=["value", "partition"])
+        assert write(bootstrap, [batch], schema, topic=topic).arrived == {TopicPartition(topic, partition): (1, 1)}
+
+
+def test_a_topic_that_is_created_anew_between_two_tasks(bootstrap: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic()
+    for value in (b"old", b"new"):
+        if value == b"new":
+            delete_topic(bootstrap, topic)
+            create_topic(bootstrap, topic)
+        write(bootstrap, [values_batch([value])], VALUE, topic=topic)
+    assert read_all(bootstrap, topic, keep=lambda message: message.value()) == [b"new"]
 
 
 def test_a_broker_that_restarts_between_two_tasks(start_broker: Callable[..., Any]) -> None:

@@ -10,7 +10,6 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from runnel.client.errors import ClientError, refused
 from runnel.client.metadata import TopicPartition
@@ -38,18 +37,15 @@ _ARRIVED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _NO_IDEMPOTENCE = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-class Identity(NamedTuple):
+@dataclass(slots=True)
+class Identity:
     """Whom the broker takes this task for: what makes a batch that is sent twice be stored once."""
 
     producer_id: int = -1
     producer_epoch: int = -1
     transactional_id: str | None = None
-
-
-@dataclass(slots=True)
-class _Lane:
-    waiting: deque[Batch] = field(default_factory=deque)
-    sequence: int = 0
+    sequences: defaultdict[TopicPartition, int] = field(default_factory=lambda: defaultdict(int))
+    """The number of the next record in each partition: they count on from one task of this identity to the next."""
 
 
 def idempotent_identity(cluster: Cluster) -> Identity:
@@ -82,7 +78,7 @@ class Sender:
         self._cluster = cluster
         self._options = options
         self._identity = identity
-        self._lanes: defaultdict[TopicPartition, _Lane] = defaultdict(_Lane)
+        self._lanes: defaultdict[TopicPartition, deque[Batch]] = defaultdict(deque)
         self._in_flight: dict[int, dict[TopicPartition, Batch]] = {}
         self._versions: dict[int, int] = {}
         self._waiting_bytes = 0
@@ -95,7 +91,7 @@ class Sender:
     def add(self, batches: Iterable[Batch]) -> None:
         self._come_back()
         for batch in batches:
-            self._lanes[batch.target].waiting.append(batch)
+            self._lanes[batch.target].append(batch)
             self._waiting_bytes += batch.end
         self._exchange(wait=False)
         while self._waiting_bytes > self._options.buffer_bytes:
@@ -119,7 +115,7 @@ class Sender:
             for node_id in list(self._in_flight):
                 if wait or self._cluster.connect(node_id).has_reply():
                     self._receive(node_id)
-            ready = [target for target, lane in self._lanes.items() if lane.waiting]
+            ready = [target for target, lane in self._lanes.items() if lane]
             for node_id, targets in self._cluster.by_leader(ready).items():
                 if node_id not in self._in_flight:
                     self._send(node_id, targets)
@@ -132,7 +128,7 @@ class Sender:
         taken: dict[TopicPartition, Batch] = {}
         size = 0
         for target in targets:
-            batch = self._lanes[target].waiting[0]
+            batch = self._lanes[target][0]
             size += batch.end
             if taken and size > REQUEST_BYTES_MAX:
                 break
@@ -155,7 +151,7 @@ class Sender:
     def _topics(self, taken: dict[TopicPartition, Batch]) -> list[TopicRecords]:
         rows: dict[str, list[PartitionRecords]] = {}
         for target, batch in taken.items():
-            sequence = self._lanes[target].sequence if self._identity.producer_id >= 0 else -1
+            sequence = self._identity.sequences[target] if self._identity.producer_id >= 0 else -1
             records = batch.sealed(
                 self._options.compression, self._identity.producer_id, self._identity.producer_epoch, sequence
             )
@@ -194,9 +190,9 @@ class Sender:
         return error
 
     def _finish(self, target: TopicPartition, batch: Batch, base_offset: int) -> None:
-        lane = self._lanes[target]
-        lane.waiting.popleft()
-        lane.sequence = (lane.sequence + batch.count) & _SEQUENCE_MASK
+        self._lanes[target].popleft()
+        sequences = self._identity.sequences
+        sequences[target] = (sequences[target] + batch.count) & _SEQUENCE_MASK
         self._waiting_bytes -= batch.end
         count, end = self.arrived.get(target, (0, -1))
         self.arrived[target] = count + batch.count, base_offset + batch.count if base_offset >= 0 else end
@@ -209,9 +205,9 @@ class Sender:
                 f"it with `runnel topic alter {target.topic} -c max.message.bytes=N`, or filter such rows out"
             )
         lane = self._lanes[target]
-        lane.waiting.popleft()
+        lane.popleft()
         halves = batch.halved()
-        lane.waiting.extendleft(reversed(halves))
+        lane.extendleft(reversed(halves))
         self._waiting_bytes += sum(half.end for half in halves) - batch.end
 
     def _start_over(self, error: ClientError) -> None:

@@ -9,11 +9,12 @@ import random
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from runnel.client.errors import ClientError, refused
-from runnel.client.metadata import TopicPartition
+from runnel.client.metadata import TopicPartition, TopicView
 from runnel.spark.brokers.cluster import Cluster, Patience
 from runnel.spark.brokers.kept import kept_cluster
 from runnel.spark.encode.kernels import choose_partitions
@@ -31,14 +32,31 @@ CREATION_PATIENCE_S = 5.0
 """Apache Kafka says that a topic is unknown, and only then creates it."""
 
 
+_identities: WeakKeyDictionary[Cluster, Identity] = WeakKeyDictionary()
+"""Of tasks that succeeded, for the next one on the same connections: else each small trigger would ask for a producer
+id, and leave its broker one more to remember for a day."""
+
+
 def write_task(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> dict[TopicPartition, tuple[int, int]]:
     """Write all rows, and wait until they have arrived. Answers how many, and to what offset, by partition."""
     with kept_cluster(options.brokers) as cluster:
-        identity = idempotent_identity(cluster) if options.idempotent else Identity()
-        task = WriteTask(cluster, options, Sender(cluster, options, identity))
-        for batch in batches:
-            task.add(batch)
-        return task.finish()
+        if not options.idempotent:
+            return _write(cluster, options, Identity(), batches)
+        # Taken out: nobody knows which sequences of a task that failed the broker has seen.
+        identity = _identities.pop(cluster, None) or idempotent_identity(cluster)
+        arrived = _write(cluster, options, identity, batches)
+        _identities[cluster] = identity
+        return arrived
+
+
+def _write(
+    cluster: Cluster, options: SinkOptions, identity: Identity, batches: Iterator[pa.RecordBatch]
+) -> dict[TopicPartition, tuple[int, int]]:
+    task = WriteTask(cluster, options, Sender(cluster, options, identity))
+    task.look_ahead()
+    for batch in batches:
+        task.add(batch)
+    return task.finish()
 
 
 class WriteTask:
@@ -50,6 +68,12 @@ class WriteTask:
         self._sticky: dict[str, int] = {}
         self._partition_counts: dict[str, int] = {}
         self._row_number = 0
+
+    def look_ahead(self) -> None:
+        """Ask about the topic of the task before while the first rows are still on their way."""
+        topic = self._options.topic
+        if topic is not None and topic in self._cluster.view.topics:
+            self._note_partitions(self._cluster.refresh([topic]).topics[topic])
 
     def add(self, batch: pa.RecordBatch) -> None:
         rows = read_rows(batch, self._options.topic, self._row_number)
@@ -112,8 +136,7 @@ class WriteTask:
         patience, creation = Patience(self._options.delivery_timeout_s), Patience(CREATION_PATIENCE_S)
         while True:
             view = self._cluster.refresh([topic], create=True).topics[topic]
-            if view.error_code == 0 and view.partitions:
-                self._partition_counts[topic] = len(view.partitions)
+            if self._note_partitions(view):
                 return len(view.partitions)
             code = view.error_code or ErrorCode.LEADER_NOT_AVAILABLE
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -121,6 +144,12 @@ class WriteTask:
                 creation.wait_or_raise(ClientError(why, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
                 patience.wait_or_raise(refused(code, f"topic '{topic}'"))
+
+    def _note_partitions(self, view: TopicView) -> bool:
+        if view.error_code or not view.partitions:
+            return False
+        self._partition_counts[view.name] = len(view.partitions)
+        return True
 
     def _check_sizes(self, batches: list[Batch]) -> None:
         limit = self._options.record_bytes_max
