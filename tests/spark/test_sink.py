@@ -280,6 +280,7 @@ def test_tasks_of_one_worker_are_one_producer_until_one_fails_or_a_connection_br
 ) -> None:
     """Their sequences go on: with those of the task before, rows would be taken for such as have arrived already."""
     topic = new_topic()
+
     def producers_after(number: int) -> int:
         write(proxy.address, [values_batch([b"%d.1" % number, b"%d.2" % number])], VALUE, topic=topic)
         return proxy.requests_by_key[INIT_PRODUCER_ID]

@@ -30,7 +30,7 @@ SEND_PIECES_MAX = 64
 
 
 class Connection:
-    """`send` any number of requests, then `receive` as often; `ask` and `answer` do so with fields; `call` does both."""
+    """`send` any number of requests, then `receive` as often; `ask` and `answer` so with fields; `call` does both."""
 
     def __init__(self, address: Address, settings: BrokerSettings) -> None:
         self.address = address
