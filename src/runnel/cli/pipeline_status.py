@@ -43,7 +43,7 @@ def status(project: str, as_json: bool) -> None:
     if state.get("error"):
         click.echo(f"  {state['error']}")
     if state.get("flows"):
-        print_table(COLUMNS, [cells(flow) for flow in state["flows"].values()])
+        print_table(COLUMNS, [_cells(flow, state.get("run")) for flow in state["flows"].values()])
     if state:
         click.echo(f"metrics: {loaded.notes / 'metrics.prom'}")
 
@@ -110,15 +110,29 @@ def _state(project: str) -> tuple[Place, dict[str, Any]]:
 def _summary(state: dict[str, Any]) -> str:
     if not state:
         return NEVER
-    number, since = state.get("run", 0), iso_time(state["started_ms"])
+    number, status = state.get("run", 0), state["status"]
     if state["alive"]:
-        words = f"{state['status']} (pid {state['pid']}, since {since}, run {number})"
+        words = f"{status} (pid {state['pid']}, since {iso_time(state['started_ms'])}, run {number})"
         ended = state.get("last_status")
-        return f"{words}; the last run {ended}" if ended and state["status"] == "waiting" else words
-    if state["status"] == "killed":
-        return f"killed: pid {state['pid']} is gone in the middle of run {number}; the next run goes on where it was"
-    ended_ms = state.get("run_ended_ms")
-    return f"{state['status']} (run {number}{f', ended {iso_time(ended_ms)}' if ended_ms else ''})"
+        return f"{words}; the last run {ended}" if ended and status == "waiting" else words
+    if status == "killed":
+        return f"killed: pid {state['pid']} is gone {_killed_while(state['killed_while'], number)}"
+    begun_ms, ended_ms = state.get("run_started_ms", 0), state.get("run_ended_ms", 0)
+    if state["started_ms"] > begun_ms:
+        return f"{status} before run {number + 1} began"
+    return f"{status} (run {number}{f', ended {iso_time(ended_ms)}' if ended_ms >= begun_ms else ''})"
+
+
+def _killed_while(status: str, number: int) -> str:
+    if status == "running":
+        return f"in the middle of run {number}; the next run goes on where it was"
+    return f"between two runs, after run {number}" if status == "waiting" else f"before run {number + 1} began"
+
+
+def _cells(flow: dict[str, Any], run: int | None) -> list[str]:
+    """A flow that the last run has not come to is told to be of an older one."""
+    name, fared, *figures = cells(flow)
+    return [name, fared if flow.get("run", run) == run else f"{fared} (in run {flow['run']})", *figures]
 
 
 def _row(path: Path) -> dict[str, Any]:

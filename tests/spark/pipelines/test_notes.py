@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from runnel.spark.pipelines import run_lines
 from runnel.spark.pipelines.figures import FlowProgress
 from runnel.spark.pipelines.notes import AlreadyRunning, RunNotes, current_state
 from runnel.spark.pipelines.project import Project, load_project
@@ -63,6 +64,55 @@ def test_a_run_that_finds_nothing_keeps_the_figures_of_the_last_batch(project: P
         flow = current_state(project)["flows"]["orders"]
         assert (flow["status"], flow["rows"], flow["lag"], flow["batch_ms"]) == ("COMPLETED", 0, 7, 1600)
     assert 'runnel_pipeline_flow_rows_total{pipeline="shop",flow="orders"} 20' in metric_lines(project)
+
+
+def test_the_last_runs_are_kept_and_of_a_long_one_the_last_lines(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_lines, "RUNS_KEPT", 3)
+    monkeypatch.setattr(run_lines, "RUN_BYTES_MAX", 4000)
+    folder = project.notes / "runs"
+    with RunNotes(project) as notes:
+        for _ in range(5):
+            notes.begin_run()
+            notes.note(FIGURES)
+        assert sorted(path.name for path in folder.iterdir()) == [f"00000{number}.jsonl" for number in (3, 4, 5)]
+        for rows in range(200):
+            notes.note(replace(FIGURES, rows=rows))
+            lines = (folder / "000005.jsonl").read_bytes().splitlines()
+            assert json.loads(lines[-1])["rows"] == rows
+            assert len(b"".join(lines)) <= 4000
+    seen = [json.loads(line)["rows"] for line in lines]
+    assert seen == list(range(200 - len(seen), 200)), "the last ones, each whole"
+    assert len(seen) > 4
+    (project.notes / "state.json").unlink()
+    with RunNotes(project) as notes:
+        assert notes.begin_run() == 6, "not into the file of another run"
+
+
+def test_flows_that_are_no_more_are_forgotten_when_the_next_run_has_begun(project: Project) -> None:
+    with RunNotes(project) as notes:
+        notes.begin_run()
+        notes.note(FIGURES)
+        notes.note(replace(FIGURES, flow="renamed"))
+        notes.end_run("completed", None)
+        notes.begin_run()
+        notes.note(FlowProgress("orders", "EXCLUDED"))
+        notes.note(FlowProgress("new", "QUEUED"))
+        assert current_state(project)["flows"].keys() == {"orders", "renamed", "new"}, "others may be told of yet"
+        notes.note(FlowProgress("new", "STARTING"))
+        flows = current_state(project)["flows"]
+    assert [(name, flow["run"], flow["lag"]) for name, flow in flows.items()] == [("orders", 2, 7), ("new", 2, None)]
+    assert "renamed" not in "".join(metric_lines(project))
+
+
+def test_no_flow_seems_to_run_when_nothing_runs(project: Project) -> None:
+    with RunNotes(project) as notes:
+        notes.begin_run()
+        notes.note(FIGURES)
+        notes.note(replace(FIGURES, flow="done", status="COMPLETED"))
+        notes.end_run("stopped", None)
+        assert [flow["status"] for flow in current_state(project)["flows"].values()] == ["STOPPED", "COMPLETED"]
 
 
 def test_metrics_are_what_prometheus_reads(project: Project) -> None:
@@ -117,7 +167,9 @@ def test_a_run_that_was_killed_is_seen_as_such(project: Project) -> None:
     code = (
         "import sys; from runnel.spark.pipelines.notes import RunNotes\n"
         "from runnel.spark.pipelines.project import load_project\n"
+        "from runnel.spark.pipelines.flow_progress import FlowProgress\n"
         "notes = RunNotes(load_project(sys.argv[1])).__enter__(); notes.begin_run()\n"
+        "notes.note(FlowProgress('orders', 'RUNNING'))\n"
         "print('ready', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(project.folder)]
@@ -129,6 +181,7 @@ def test_a_run_that_was_killed_is_seen_as_such(project: Project) -> None:
         process.wait()
     state = current_state(project)
     assert (state["status"], state["alive"], state["pid"]) == ("killed", False, process.pid)
+    assert (state["killed_while"], state["flows"]["orders"]["status"]) == ("running", "KILLED")
 
 
 def test_an_error_on_the_way_is_noted(project: Project) -> None:

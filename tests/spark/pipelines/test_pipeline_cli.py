@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from harness.process import BrokerProcess, free_port
+from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.notes import RunNotes
 from runnel.spark.pipelines.project import load_project
 from runnel.spark.pipelines.starter import make_project
@@ -117,6 +118,28 @@ def test_a_project_is_made_and_a_fresh_broker_is_told_of(tmp_path: Path) -> None
     assert (again.returncode, "exists already" in again.stderr) == (1, True)
     status = runnel("pipeline", "status", str(tmp_path / "shop"))
     assert status.stdout == "shop: never run\n"
+
+
+def test_status_tells_what_is_of_an_older_run(write_project: Callable[[Mapping[str, str]], Path]) -> None:
+    folder = write_project({"numbers.sql": FLOW})
+    project = load_project(folder)
+    with RunNotes(project) as notes:
+        notes.begin_run()
+        notes.note(FlowProgress("numbers", "COMPLETED", rows=5, batches=1))
+        notes.end_run("completed", None)
+        notes.begin_run()
+        notes.note(FlowProgress("letters", "FAILED", error="no such table"))
+        notes.end_run("failed", "no such table")
+    shown = runnel("pipeline", "status", str(folder)).stdout
+    assert shown.startswith("project: failed (run 2, ended "), shown
+    assert [line.split()[:5] for line in shown.splitlines()[3:5]] == [
+        ["numbers", "completed", "(in", "run", "1)"],
+        ["letters", "failed"],
+    ]
+    with pytest.raises(KeyError), RunNotes(project):
+        raise KeyError("no Java")
+    shown = runnel("pipeline", "status", str(folder)).stdout
+    assert shown.startswith("project: failed before run 3 began\n  'no Java'\n"), shown
 
 
 def test_while_a_run_is_alive_its_catalog_is_left_alone(write_project: Callable[[Mapping[str, str]], Path]) -> None:

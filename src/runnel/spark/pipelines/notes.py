@@ -1,6 +1,6 @@
 """What a run leaves for others to read: its state, a line per change of figures, and metrics for Prometheus.
 
-In: figures as they come. Out: under the project's storage, `_runnel/state.json`, `_runnel/runs/NNNNNN.jsonl` and
+In: figures as they come. Out: under the project's storage, `_runnel/state.json`, the lines of runs (`run_lines.py`) and
 `_runnel/metrics.prom` (the textfile format of node-exporter). A lock that the kernel gives up with the process tells
 whether a run is alive, so that one which was killed is noticed.
 """
@@ -11,20 +11,23 @@ import contextlib
 import fcntl
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import IO, Any
 
 from runnel.spark.pipelines.flow_progress import FlowProgress
+from runnel.spark.pipelines.run_lines import RunLines, last_run, replace_file
 from runnel.spark.pipelines.spec_file import Place
 
 STATE_FILE, LOCK_FILE, METRICS_FILE, RUNS_FOLDER = "state.json", "lock", "metrics.prom", "runs"
 RUNNING, WAITING, STARTING = "running", "waiting", "starting"
+ALIVE = (STARTING, RUNNING, WAITING)
 COMPLETED, FAILED, STOPPED = "completed", "failed", "stopped"
 KILLED = "killed"
 """What a reader makes of a state that says it runs while nobody holds the lock."""
+BEGUN = ("PLANNING", "STARTING", "RUNNING")
+UNDER_WAY = ("QUEUED", *BEGUN)
+"""What Spark says of flows; before one of them begins it says of each that it is QUEUED, or EXCLUDED from this run."""
 LOOKS_MAX = 1000
 """How often a run that begins meets somebody who only looks, before it gives up."""
 
@@ -37,74 +40,91 @@ class RunNotes:
     """Of one process that runs a project, once or again and again. Use as a context manager."""
 
     def __init__(self, project: Place) -> None:
+        self._project = project
         self._folder = project.notes
-        self._state: dict[str, Any] = {
-            "flows": {},
-            **read_state(project),
-            "pipeline": project.name,
-            "project": str(project.folder),
-        }
-        self._totals: dict[str, int] = dict(self._state.get("rows_total", {}))
+        self._state: dict[str, Any] = {}
+        self._totals: dict[str, int] = {}
         self._lock: IO[str] | None = None
-        self._lines: IO[str] | None = None
+        self._lines: RunLines | None = None
 
     def __enter__(self) -> RunNotes:
         (self._folder / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
         self._lock = (self._folder / LOCK_FILE).open("a")
-        if not _take(self._lock):
+        before = read_state(self._project) if _take(self._lock) else None
+        if before is None:
             self._lock.close()
-            pid = self._state.get("pid")
+            pid = read_state(self._project).get("pid")
             raise AlreadyRunning(f"pid {pid} runs this pipeline: `runnel pipeline stop` ends it")
-        self._write(status=STARTING, pid=os.getpid(), started_ms=now_ms(), error=None)
+        self._state = {"flows": {}, "rows_total": {}, **before}
+        self._state |= {"pipeline": self._project.name, "project": str(self._project.folder)}
+        self._write(
+            status=STARTING, pid=os.getpid(), started_ms=now_ms(), error=None, flows=_ended(self._state, KILLED)
+        )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if self._state["status"] in (STARTING, RUNNING, WAITING):
-            self._write(status=STOPPED if error is None else FAILED, error=str(error) if error else None)
+        if self._state["status"] in ALIVE:
+            self._end(STOPPED if error is None else FAILED, str(error) if error else None)
         self._close_lines()
         if self._lock is not None:
             self._lock.close()
 
     def begin_run(self) -> int:
-        number = int(self._state.get("run", 0)) + 1
+        folder = self._folder / RUNS_FOLDER
+        number = max(int(self._state.get("run", 0)), last_run(folder)) + 1
         self._close_lines()
-        self._lines = (self._folder / RUNS_FOLDER / f"{number:06d}.jsonl").open("a", encoding="utf-8")
-        self._totals = dict(self._state.get("rows_total", {}))
+        self._lines = RunLines(folder, number)
+        self._totals = dict(self._state["rows_total"])
         self._write(status=RUNNING, run=number, run_started_ms=now_ms(), error=None)
         return number
 
     def note(self, progress: FlowProgress) -> None:
-        document = progress.as_dict()
+        run = self._state["run"]
+        document = {"run": run, **progress.as_dict()}
         if self._lines is not None:
-            self._lines.write(json.dumps({"run": self._state["run"], **document}) + "\n")
-            self._lines.flush()
-        total = self._totals.get(progress.flow, 0) + progress.rows
-        before = self._state["flows"].get(progress.flow)
+            self._lines.write(document)
+        flows, totals = self._state["flows"], self._state["rows_total"]
+        if progress.status in BEGUN:
+            # By now Spark has told of every flow that there is: others were renamed or removed since an older run.
+            flows = {name: flow for name, flow in flows.items() if flow.get("run") == run}
+            totals = {name: rows for name, rows in totals.items() if name in flows}
+        before = flows.get(progress.flow)
         if before is not None and progress.batches == 0:
             # Nothing new to read so far: the figures of its last batch still hold.
-            document = {**before, **{name: document[name] for name in ("status", "error", "timestamp_ms", "rows")}}
-        self._write(
-            flows={**self._state["flows"], progress.flow: document},
-            rows_total={**self._state.get("rows_total", {}), progress.flow: total},
-        )
+            document = {
+                **before,
+                **{name: document[name] for name in ("run", "status", "error", "timestamp_ms", "rows")},
+            }
+        total = self._totals.get(progress.flow, 0) + progress.rows
+        self._write(flows={**flows, progress.flow: document}, rows_total={**totals, progress.flow: total})
 
     def end_run(self, status: str, error: str | None) -> None:
         """`status` of the run; whether another follows is told by `wait_until`."""
-        self._write(status=status, last_status=status, run_ended_ms=now_ms(), error=error)
+        self._end(status, error, last_status=status, run_ended_ms=now_ms())
         self._close_lines()
+
+    def _end(self, status: str, error: str | None, **changes: Any) -> None:
+        self._write(status=status, error=error, flows=_ended(self._state, STOPPED), **changes)
 
     def wait_until(self, moment_ms: int) -> None:
         self._write(status=WAITING, next_run_ms=moment_ms)
 
     def _write(self, **changes: Any) -> None:
         self._state.update(changes)
-        _replace(self._folder / STATE_FILE, json.dumps(self._state, indent=1))
-        _replace(self._folder / METRICS_FILE, "".join(f"{line}\n" for line in metrics(self._state)))
+        replace_file(self._folder / STATE_FILE, json.dumps(self._state, indent=1).encode())
+        replace_file(self._folder / METRICS_FILE, "".join(f"{line}\n" for line in metrics(self._state)).encode())
 
     def _close_lines(self) -> None:
         if self._lines is not None:
             self._lines.close()
             self._lines = None
+
+
+def _ended(state: Mapping[str, Any], status: str) -> dict[str, Any]:
+    """The flows, none of which is under way any more: those that were have this status."""
+    flows: Mapping[str, Mapping[str, Any]] = state.get("flows") or {}
+    ended = {name: status.upper() for name, flow in flows.items() if flow["status"] in UNDER_WAY}
+    return {name: {**flow, "status": ended.get(name, flow["status"])} for name, flow in flows.items()}
 
 
 def read_state(project: Place) -> dict[str, Any]:
@@ -120,8 +140,14 @@ def current_state(project: Place) -> dict[str, Any]:
     """As `read_state`, with the truth about whether it still runs."""
     alive = is_running(project)
     state = read_state(project)
-    if state and not alive and state["status"] in (STARTING, RUNNING, WAITING):
-        return {**state, "status": KILLED, "alive": False}
+    if state and not alive and state["status"] in ALIVE:
+        return {
+            **state,
+            "status": KILLED,
+            "killed_while": state["status"],
+            "flows": _ended(state, KILLED),
+            "alive": False,
+        }
     return {**state, "alive": alive} if state else {}
 
 
@@ -207,12 +233,3 @@ def _quoted(text: str) -> str:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _replace(path: Path, text: str) -> None:
-    """Readers see the old text or the new one, never half of it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(name, 0o644)
-    os.replace(name, path)
