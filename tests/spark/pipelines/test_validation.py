@@ -190,6 +190,49 @@ def test_columns_that_tables_have_otherwise(
     assert len(problems) == 2, problems
 
 
+IN_SQL = """
+-- What `q_into_sink` reads exists in this file only.
+CREATE STREAMING TABLE q_numbers AS SELECT {kind}(offset) AS number, value FROM STREAM q_records;
+CREATE TEMPORARY VIEW q_view AS SELECT * FROM q_numbers;
+CREATE MATERIALIZED VIEW q_count AS WITH n AS (SELECT number FROM q_view) SELECT count(*) AS n FROM n;
+CREATE STREAMING TABLE q_more;
+CREATE FLOW q_more_flow AS
+INSERT INTO q_more BY NAME SELECT number, decimal(1) AS sum FROM STREAM spark_catalog.default.q_numbers;
+"""
+FROM_SQL = """
+dp.create_sink("q_sink", "runnel", {{"kafka.bootstrap.servers": "{bootstrap}", "topic": "{topic}"}})
+@dp.table
+def q_records():
+    return topic("{topic}")
+@dp.append_flow(target="q_sink")
+def q_into_sink():
+    return spark.readStream.table("q_numbers").selectExpr("number as key", "value")
+"""
+
+
+def test_columns_of_sql_files(
+    open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    python = (HEAD + FROM_SQL).format(bootstrap=bootstrap, topic=new_topic())
+    session = open_project(write_project({"sinks.py": python, "tables.sql": IN_SQL.format(kind="bigint")}))
+    definitions = session.project.folder / "transformations"
+    assert found(session) == [
+        "transformations/sinks.py:12: flow q_into_sink: column 'key' must be binary or string, not bigint: cast it"
+    ]
+    (definitions / "sinks.py").write_text(python.replace("number as key", "string(number) as key"))
+    assert found(session) == []
+    assert session.run().ok
+    assert found(session) == [], "what is there has the same columns"
+    (definitions / "tables.sql").write_text(IN_SQL.format(kind="bigint").replace("decimal(1)", "1bd"))
+    assert found(session) == [], "decimals of the same scale are merged"
+    (definitions / "tables.sql").write_text(IN_SQL.format(kind="string"))
+    problems = found(session)
+    changed = "column 'number' of table {0} is bigint, and the flow now makes it string: cast it"
+    one_of(problems, r"^transformations/tables.sql:3: flow q_numbers: " + changed.format("q_numbers"))
+    one_of(problems, r"^transformations/tables.sql:7: flow q_more_flow: " + changed.format("q_more"))
+    assert len(problems) == 2, problems
+
+
 @pytest.mark.parametrize(
     ("definitions", "complaint"),
     [

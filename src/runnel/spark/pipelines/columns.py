@@ -1,8 +1,8 @@
 """The columns of flows against what they are written to, before anything runs.
 
-In: what a project defines, and a session. Out: problems. A flow's query is analysed by itself, with the pipeline's own
-tables and views in it replaced by their queries. Where that cannot be, because SQL files define a table that is not
-there yet, nothing is said.
+In: what a project defines, and a session. Out: problems. Spark's own analysis of the graph gives the columns. Of a
+server elsewhere it cannot be had: there each query of a Python file is analysed by itself, with the pipeline's own
+tables and views in it replaced by their queries, and nothing is said of SQL files and of what reads from them.
 """
 
 from __future__ import annotations
@@ -11,51 +11,61 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql.types import DecimalType
 
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.options import parse_lake_options
 from runnel.spark.lake.sink import check_rows
 from runnel.spark.pipelines.checks import LAKE_SINK, TOPIC_SINK
-from runnel.spark.pipelines.definitions import Definitions, FlowDefinition
+from runnel.spark.pipelines.definitions import Definitions
+from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.file_tables import TableName, resolve
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.relations import frame, inlined
+from runnel.spark.pipelines.resolved import ResolvedFlow, resolved_flows
 from runnel.spark.pipelines.spec_file import Problem
+from runnel.spark.pipelines.sql_files import find_definition, streaming_definitions
 from runnel.spark.sink_options import parse_sink_options
 
 if TYPE_CHECKING:
     from pyspark.pipelines.output import Sink
     from pyspark.sql.connect.session import SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 def check_columns(
-    project: Project, noted: Definitions, session: SparkSession, *, opens_tables: bool
+    project: Project, noted: Definitions, session: SparkSession, jvm: Any, *, opens_tables: bool
 ) -> Iterator[Problem]:
     """To be asked where Spark's dry run found nothing: a cycle has no end here. `opens_tables`: whether lake tables
     can be seen from here."""
-    for flow in noted.flows.values():
+    sql_tables, _ = streaming_definitions(project)
+    streaming = {resolve(project, name) for name in (*noted.table_formats, *(table.name for table in sql_tables))}
+    for flow in _written(noted, session, jvm):
+        sink, table = noted.sinks.get(flow.target.strip("`")), resolve(project, flow.target)
         try:
-            _check(project, noted, session, flow, opens_tables)
+            if sink is not None:
+                _check_sink(sink, flow.schema, opens_tables)
+            elif table in streaming and (there := _schema_there(session, table)) is not None:
+                _check_table(table, there, flow.schema)
         except OptionError as error:
-            yield Problem(str(error), flow.file, flow.line, flow.name)
+            yield Problem(str(error), *find_flow(project, noted, flow.name), short_name(flow.name))
 
 
-def _check(
-    project: Project, noted: Definitions, session: SparkSession, flow: FlowDefinition, opens_tables: bool
-) -> None:
-    sink = noted.sinks.get(flow.target)
-    table = None if sink is not None or flow.name in noted.view_names else resolve(project, flow.target)
-    there = None if table is None else _schema_there(session, table)
-    if flow.relation is None or (sink is None and there is None):
+def find_flow(project: Project, noted: Definitions, name: str) -> tuple[str | None, int | None]:
+    """File and line."""
+    flow = noted.flow(name)
+    return (flow.file, flow.line) if flow is not None else find_definition(project, short_name(name))
+
+
+def _written(noted: Definitions, session: SparkSession, jvm: Any) -> Iterator[ResolvedFlow]:
+    resolved = resolved_flows(jvm, session, noted.graph_id) if jvm is not None else None
+    if resolved is not None:
+        yield from resolved
         return
-    schema = _schema(session, inlined(flow.relation, noted.queries()))
-    if schema is None:
-        return
-    if sink is not None:
-        _check_sink(sink, schema, opens_tables)
-    elif table is not None and there is not None and flow.target in noted.table_formats:
-        _check_table(table, there, schema)
+    for flow in noted.flows.values():
+        schema = _schema(session, inlined(flow.relation, noted.queries())) if flow.relation is not None else None
+        if schema is not None:
+            yield ResolvedFlow(flow.name, flow.target, schema)
 
 
 def _schema(session: SparkSession, relation: Any) -> StructType | None:
@@ -89,17 +99,18 @@ def _check_sink(sink: Sink, schema: StructType, opens_tables: bool) -> None:
 
 def _check_table(table: TableName, there: StructType, schema: StructType) -> None:
     """Spark adds columns to a table, and does not change those that it has."""
-    kinds = {field.name.lower(): field.dataType.simpleString() for field in there.fields}
+    kinds = {field.name.lower(): field.dataType for field in there.fields}
     for field in schema.fields:
-        kind, given = kinds.get(field.name.lower()), field.dataType.simpleString()
-        if kind is not None and kind != given and not (_outer(kind) and _outer(kind) == _outer(given)):
+        kind = kinds.get(field.name.lower())
+        if kind is not None and not _merges(kind, field.dataType):
             raise OptionError(
-                f"column '{field.name}' of table {table} is {kind}, and the flow now makes it {given}: cast it, or "
-                f"fill the table anew with --full-refresh {table}"
+                f"column '{field.name}' of table {table} is {kind.simpleString()}, and the flow now makes it "
+                f"{field.dataType.simpleString()}: cast it, or fill the table anew with --full-refresh {table}"
             )
 
 
-def _outer(kind: str) -> str:
-    """`struct`, `array` or `map`, whose insides Spark may merge; empty for others."""
-    outer, bracket, _ = kind.partition("<")
-    return outer if bracket else ""
+def _merges(there: DataType, given: DataType) -> bool:
+    """As Spark does it; into structs, arrays and maps nobody looks here."""
+    if isinstance(there, DecimalType) and isinstance(given, DecimalType):
+        return there.scale == given.scale
+    return type(there) is type(given)

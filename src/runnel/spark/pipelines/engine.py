@@ -107,6 +107,11 @@ class Engine:
         _end(gateway)
 
     @property
+    def jvm(self) -> Any:
+        """The JVM of our own, as py4j shows it; None where Spark is a server elsewhere."""
+        return self._gateway.jvm if self._gateway is not None else None
+
+    @property
     def is_gone(self) -> bool:
         """Whether a JVM of our own has ended by itself: killed, or out of memory."""
         return self._gateway is not None and self._gateway.proc is not None and self._gateway.proc.poll() is not None

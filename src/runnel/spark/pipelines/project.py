@@ -6,7 +6,7 @@ here starts a JVM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from runnel.spark.pipelines.spec_file import Place, Problem, ProjectError, find_
 DEFINITION_SUFFIXES = (".py", ".sql")
 TABLES_FOLDER = "tables"
 CATALOG_KIND = "spark.sql.catalogImplementation"
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 
 
@@ -34,19 +35,35 @@ class Project(Place):
             CATALOG_KIND: "hive",
             "spark.sql.warehouse.dir": f"{self.storage.rstrip('/')}/{TABLES_FOLDER}",
             METASTORE: self.derby_url,
-            "spark.driver.defaultJavaOptions": f'"-Dderby.stream.error.file={self.notes / "derby.log"}"',
+            JAVA_OPTIONS: derby_log_option(self.notes),
             **self.spec.configuration,
         }
 
     @property
     def derby_url(self) -> str:
         """Of the catalog that is the project's own."""
-        return f"jdbc:derby:;databaseName={self.notes / 'metastore'};create=true"
+        return derby_url(self.metastore)
+
+    @property
+    def metastore(self) -> Path:
+        return self.notes / "metastore"
+
+    def is_own_catalog(self, settings: Mapping[str, str]) -> bool:
+        """Whether these leave the catalog as it is; else who set it knows who may use it, and when."""
+        return settings[CATALOG_KIND] == "hive" and settings[METASTORE] == self.derby_url
 
     def definitions(self) -> list[Path]:
         """The files that the spec's globs name, each once."""
         found = (path for library in self.spec.libraries for path in sorted(self.folder.glob(library.include)))
         return [path for path in dict.fromkeys(found) if path.is_file() and "__pycache__" not in path.parts]
+
+
+def derby_url(folder: Path) -> str:
+    return f"jdbc:derby:;databaseName={folder};create=true"
+
+
+def derby_log_option(folder: Path) -> str:
+    return f'"-Dderby.stream.error.file={folder / "derby.log"}"'
 
 
 def load_project(place: str | Path) -> Project:

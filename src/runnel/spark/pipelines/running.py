@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.pipelines.spark_connect_pipeline import start_run
 
+from runnel.spark.pipelines.catalog_copy import copied_catalog
 from runnel.spark.pipelines.checks import Brokers, check_sources
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.engine import Engine, start_engine
@@ -27,7 +28,7 @@ from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
 from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED, current_state
-from runnel.spark.pipelines.project import CATALOG_KIND, METASTORE, Project, load_project
+from runnel.spark.pipelines.project import Project, load_project
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
 from runnel.spark.pipelines.validation import check_selection, find_problems
 from runnel.spark.spark_session import is_remote
@@ -35,7 +36,7 @@ from runnel.spark.spark_session import is_remote
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
-LOG_FILE = "spark.log"
+LOG_FILE, VALIDATION_LOG_FILE = "spark.log", "validate.log"
 RUN_TAG = "runnel-pipeline-run"
 
 
@@ -107,8 +108,7 @@ class PipelineSession:
     def _check_alone(self, settings: Mapping[str, str]) -> None:
         """Derby, which keeps the tables' names, says this in two hundred lines."""
         state = current_state(self.project)
-        is_own = settings[CATALOG_KIND] == "hive" and settings[METASTORE] == self.project.derby_url
-        if not is_own or not state.get("alive") or state["pid"] == os.getpid():
+        if not self.project.is_own_catalog(settings) or not state.get("alive") or state["pid"] == os.getpid():
             return
         tables = settings["spark.sql.warehouse.dir"]
         message = (
@@ -134,7 +134,11 @@ class PipelineSession:
     def validate(self, *, ask_brokers: bool = True) -> list[Problem]:
         """What is wrong, found without running anything."""
         return find_problems(
-            self.project, self.spark, ask_brokers=ask_brokers and self._is_here, opens_tables=self._is_here
+            self.project,
+            self.spark,
+            self._engine.jvm,
+            ask_brokers=ask_brokers and self._is_here,
+            opens_tables=self._is_here,
         )
 
     def run(
@@ -251,10 +255,19 @@ def validate(
     conf: Mapping[str, str] | None = None,
     ask_brokers: bool = True,
 ) -> list[Problem]:
-    """What is wrong with a project; an empty list means that it can run."""
+    """What is wrong with a project; an empty list means that it can run. Also while it runs."""
     try:
         loaded = load_project(project)
     except ProjectError as error:
         return error.problems
-    with PipelineSession(loaded, master=master, conf=conf) as session:
+    if is_remote(master):
+        with PipelineSession(loaded, master=master, conf=conf) as session:
+            return session.validate()
+    loaded.notes.mkdir(parents=True, exist_ok=True)
+    log = loaded.notes / VALIDATION_LOG_FILE  # the other may be a run's, which is alive
+    with (
+        copied_catalog(loaded, {**loaded.settings(), **(conf or {})}) as settings,
+        start_engine(master, settings, app_name=loaded.name, log=log) as engine,
+        PipelineSession(loaded, conf=conf, engine=engine) as session,
+    ):
         return session.validate(ask_brokers=ask_brokers)

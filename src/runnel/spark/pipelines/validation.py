@@ -20,7 +20,7 @@ from runnel.spark.pipelines.checks import (
     check_sinks,
     check_sources,
 )
-from runnel.spark.pipelines.columns import check_columns
+from runnel.spark.pipelines.columns import check_columns, find_flow
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.file_tables import check_tables
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
 
 def find_problems(
-    project: Project, session: SparkSession, *, ask_brokers: bool, opens_tables: bool = True
+    project: Project, session: SparkSession, jvm: Any, *, ask_brokers: bool, opens_tables: bool
 ) -> list[Problem]:
-    """By file and line: Spark resolves flows side by side, and tells of them in any order."""
+    """By file and line: Spark resolves flows side by side, and tells of them in any order. `jvm`: that of the session,
+    None where it is elsewhere."""
     brokers = Brokers() if ask_brokers else None
     with read_definitions(project, session) as noted:
         problems = _all_problems(project, session, noted, brokers) or list(
-            check_columns(project, noted, session, opens_tables=opens_tables)
+            check_columns(project, noted, session, jvm, opens_tables=opens_tables)
         )
     return sorted(problems, key=lambda problem: (problem.file or "", problem.line or 0))
 
@@ -81,12 +82,7 @@ def dry_run(project: Project, session: SparkSession, noted: Definitions) -> Iter
 
 
 def _flow_problem(project: Project, noted: Definitions, name: str, message: str) -> Problem:
-    flow = noted.flow(name)
-    short = short_name(name)
-    if flow is not None:
-        return Problem(message, flow.file, flow.line, short)
-    file, line = find_definition(project, short)
-    return Problem(message, file, line, short)
+    return Problem(message, *find_flow(project, noted, name), short_name(name))
 
 
 def check_formats(project: Project, noted: Definitions, session: SparkSession) -> Iterator[Problem]:
