@@ -26,7 +26,7 @@ POLL_S = 0.1
 STOP_TIMEOUT_S = 60.0
 DEPTH_MAX = 4
 """How far below a folder `list` looks for projects."""
-NEVER = "never run"
+NEVER, BROKEN = "never run", "broken"
 
 
 @click.command()
@@ -69,6 +69,9 @@ def list_pipelines(folder: str, as_json: bool) -> None:
                 for row in rows
             ],
         )
+        for row in rows:
+            if row["status"] == BROKEN:
+                note(f"{row['pipeline']}: {row['error']}")
 
 
 @click.command()
@@ -139,11 +142,12 @@ def _row(path: Path) -> dict[str, Any]:
     from runnel.spark.pipelines.notes import current_state
     from runnel.spark.pipelines.spec_file import ProjectError, find_place
 
-    empty = {"pipeline": path.parent.name, "pid": None, "run": None, "lag": None, "project": str(path.parent)}
+    folder = path.parent.resolve()
+    empty = {"pipeline": folder.name, "pid": None, "run": None, "lag": None, "project": str(folder)}
     try:
         loaded = find_place(path)
     except ProjectError as error:
-        return {**empty, "status": "broken", "error": str(error)}
+        return {**empty, "status": BROKEN, "error": str(error)}
     state = current_state(loaded)
     if not state:
         return {**empty, "pipeline": loaded.name, "status": NEVER}

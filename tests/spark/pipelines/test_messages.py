@@ -43,6 +43,13 @@ def test_events_tell_how_a_flow_fares(message: str, event: FlowEvent | None) -> 
             "\n\tat org.apache.Spark(Scala.scala:1)\n\tat other(X.scala)\n=== Streaming Query ===\nIdentifier: orders",
             "ValueError: not a number: seven",
         ),
+        (
+            "[TABLE_OR_VIEW_NOT_FOUND] The table or view `ordrs` cannot be found. Verify the spelling.\nSearch path: "
+            "[`system`.`builtin`].\nIf you did not qualify it, do.\nTo tolerate the error on drop use DROP VIEW IF "
+            "EXISTS or DROP TABLE IF EXISTS. SQLSTATE: 42P01; line 1 pos 47;\n'Project [*]",
+            "[TABLE_OR_VIEW_NOT_FOUND] The table or view `ordrs` cannot be found. Verify the spelling.",
+        ),
+        ("(org.apache.spark.Graph$Outer) org.apache.spark.Inner: [NOT_FOUND] no schema", "[NOT_FOUND] no schema"),
         ("runnel.spark.errors.OptionError: there is no option 'a'", "there is no option 'a'"),
         (
             'Traceback (most recent call last):\n  File "y.py", line 2\nrunnel.spark.errors.RowError: row 3 of a task',

@@ -182,6 +182,18 @@ def test_problems_are_listed_and_end_with_1(tmp_path: Path) -> None:
     assert (run.returncode, "did you mean 'libraries'?" in run.stderr) == (1, True)
 
 
+def test_a_list_says_what_is_broken(tmp_path: Path) -> None:
+    make_project(tmp_path / "good", "localhost:9092")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "spark-pipeline.yml").write_text("name: x\nstorage: here\n")
+    listed = runnel("pipeline", "list", str(tmp_path))
+    assert [line.split()[:2] for line in listed.stdout.splitlines()[1:]] == [["bad", "broken"], ["good", "never"]]
+    assert listed.stderr.startswith("bad: spark-pipeline.yml:2: storage 'here' must be an absolute URI"), listed.stderr
+    command = [sys.executable, "-m", "runnel", "pipeline", "list", "--json"]
+    output = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert [row["project"] for row in json.loads(output)] == [str(tmp_path / name) for name in ("bad", "good")]
+
+
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     make_project(tmp_path / "shop", "localhost:9092")
     for verb in ("validate", "run"):

@@ -203,3 +203,9 @@ def test_a_table_that_another_project_filled_is_not_added_to(
     renamed = "dp.create_streaming_table(name)\n    @dp.append_flow(target=name, name=name + '_flow')"
     (project / "transformations" / "copied.py").write_text(text.replace("@dp.table(name=name)", renamed))
     assert "table taken holds rows, and flow taken_flow has no checkpoint" in str(session.run().error)
+
+
+def test_a_flow_of_a_sql_file_that_fails_is_found_in_it(open_project: Open, write_project: Write) -> None:
+    text = "-- It cannot be.\nCREATE MATERIALIZED VIEW fails_in_sql AS SELECT raise_error('no') AS x;"
+    failed = open_project(write_project({"one.sql": text})).run()
+    assert str(failed.error).startswith("transformations/one.sql:2: flow fails_in_sql: "), failed.error

@@ -125,6 +125,8 @@ for name in ("s_wrong_option", "s_no_format", "s_lake"):
     one_of(problems, r"^transformations/sinks.py:8: sink s_wrong_option: option kafka.acks is 'two'")
     one_of(problems, r"^transformations/sinks.py:9: sink s_no_format: there is no format 'kafkaesque'")
     one_of(problems, r"^transformations/sinks.py:10: sink s_lake: format runnel-lake has no option 'paht'")
+    refused = [str(problem) for problem in session.run().problems]
+    assert refused == [text for text in problems if "s_no_format" not in text], "a run says so at once, too"
     columns = f"""
 dp.create_sink("s_one", "runnel", {options})
 dp.create_sink("s_two", "runnel", {{"kafka.bootstrap.servers": "{bootstrap}"}})
@@ -233,6 +235,36 @@ def test_columns_of_sql_files(
     assert len(problems) == 2, problems
 
 
+SUMS = """
+@dp.table
+def w_sums():
+    return topic("{topic}"){watermark}.groupBy(sql.window("timestamp", "1 minute")).count()
+"""
+
+
+def test_what_streams_cannot_do(
+    open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    head, topic = HEAD.format(bootstrap=bootstrap), new_topic()
+    session = open_project(write_project({"sums.py": head + SUMS.format(topic=topic, watermark="")}))
+    (problem,) = found(session)
+    assert re.match(r"transformations/sums.py:8: flow w_sums: .* aggregations without watermark", problem), problem
+    definitions = session.project.folder / "transformations" / "sums.py"
+    definitions.write_text(head + SUMS.format(topic=topic, watermark='.withWatermark("timestamp", "1 minute")'))
+    assert found(session) == []
+
+
+def test_a_database_of_the_spec_is_made_by_the_first_run(open_project: Open, write_project: Write) -> None:
+    folder = write_project({"one.sql": "CREATE MATERIALIZED VIEW d_one AS SELECT 1 AS x;"})
+    with (folder / "spark-pipeline.yml").open("a") as spec:
+        spec.write("database: d_sales\n")
+    session = open_project(folder)
+    one_of(found(session), r"^spark-pipeline.yml: \[SCHEMA_NOT_FOUND\] The schema `spark_catalog`.`d_sales` cannot be")
+    result = session.run()
+    assert result.ok, result.error
+    assert (found(session), session.spark.table("d_sales.d_one").count()) == ([], 1)
+
+
 @pytest.mark.parametrize(
     ("definitions", "complaint"),
     [
@@ -247,9 +279,8 @@ def test_columns_of_sql_files(
     ids=["cycle", "duplicate", "no flow"],
 )
 def test_graphs_that_cannot_be(open_project: Open, write_project: Write, definitions: str, complaint: str) -> None:
-    problems = found(open_project(write_project({"graph.sql": definitions})))
-    assert problems
-    assert re.search(complaint, problems[0], re.DOTALL), problems
+    (problem,) = found(open_project(write_project({"graph.sql": definitions})))
+    assert re.match(rf"transformations/graph.sql:\d: .*({complaint})", problem, re.DOTALL), problem
 
 
 def test_settings_that_come_too_late_are_told(open_project: Open, write_project: Write) -> None:

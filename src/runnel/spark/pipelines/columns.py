@@ -20,11 +20,12 @@ from runnel.spark.pipelines.checks import LAKE_SINK, TOPIC_SINK
 from runnel.spark.pipelines.definitions import Definitions
 from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.file_tables import TableName, resolve
+from runnel.spark.pipelines.places import find_flow
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.relations import frame, inlined
 from runnel.spark.pipelines.resolved import ResolvedFlow, resolved_flows
 from runnel.spark.pipelines.spec_file import Problem
-from runnel.spark.pipelines.sql_files import find_definition, streaming_definitions
+from runnel.spark.pipelines.sql_files import streaming_definitions
 from runnel.spark.sink_options import parse_sink_options
 
 if TYPE_CHECKING:
@@ -43,18 +44,14 @@ def check_columns(
     for flow in _written(noted, session, jvm):
         sink, table = noted.sinks.get(flow.target.strip("`")), resolve(project, flow.target)
         try:
+            if flow.refusal is not None and (sink is not None or table in streaming):
+                raise OptionError(flow.refusal)
             if sink is not None:
                 _check_sink(sink, flow.schema, opens_tables)
             elif table in streaming and (there := _schema_there(session, table)) is not None:
                 _check_table(table, there, flow.schema)
         except OptionError as error:
             yield Problem(str(error), *find_flow(project, noted, flow.name), short_name(flow.name))
-
-
-def find_flow(project: Project, noted: Definitions, name: str) -> tuple[str | None, int | None]:
-    """File and line."""
-    flow = noted.flow(name)
-    return (flow.file, flow.line) if flow is not None else find_definition(project, short_name(name))
 
 
 def _written(noted: Definitions, session: SparkSession, jvm: Any) -> Iterator[ResolvedFlow]:

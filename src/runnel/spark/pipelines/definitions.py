@@ -27,7 +27,7 @@ from runnel.spark.pipelines.engine import connect_mode
 from runnel.spark.pipelines.messages import plain_message
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.relations import Source, find_sources, inlined
-from runnel.spark.pipelines.spec_file import Problem
+from runnel.spark.pipelines.spec_file import Problem, ProjectError
 
 if TYPE_CHECKING:
     from pyspark.pipelines.flow import AutoCdcFlow, Flow
@@ -141,12 +141,7 @@ class NotingRegistry(SparkConnectGraphElementRegistry):
 def read_definitions(project: Project, session: SparkSession) -> Iterator[Definitions]:
     """A graph with everything that loads, for as long as it is needed; what does not load is a problem of its file."""
     spec: Any = session
-    graph_id = create_dataflow_graph(
-        spec,
-        default_catalog=project.spec.catalog,
-        default_database=project.spec.database,
-        sql_conf=project.spec.configuration,
-    )
+    graph_id = _create(project, spec)
     noted = Definitions(graph_id)
     registry = NotingRegistry(session, project, noted)
     with connect_mode(session):
@@ -158,6 +153,18 @@ def read_definitions(project: Project, session: SparkSession) -> Iterator[Defini
         yield noted
     finally:
         _drop(session, graph_id)
+
+
+def _create(project: Project, session: Any) -> str:
+    try:
+        return create_dataflow_graph(
+            session,
+            default_catalog=project.spec.catalog,
+            default_database=project.spec.database,
+            sql_conf=project.spec.configuration,
+        )
+    except PySparkException as error:  # the spec names a catalog or a database that is not there
+        raise ProjectError([Problem(plain_message(error), project.spec_path.name)]) from error
 
 
 def _drop(session: SparkSession, graph_id: str) -> None:

@@ -21,6 +21,7 @@ from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.errors import OptionError
 from runnel.spark.pipelines.checkpoints import FailedBatch, Span, failed_batch
 from runnel.spark.pipelines.definitions import Definitions, FlowDefinition
+from runnel.spark.pipelines.places import find_flow
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.relations import Source, as_batch, frame, inlined, reads_only_topics
 from runnel.spark.planning.offsets import OffsetReader
@@ -61,7 +62,7 @@ class FlowFailure:
 
 def explain(project: Project, session: SparkSession, noted: Definitions, flow_name: str, message: str) -> FlowFailure:
     flow = noted.flow(flow_name)
-    failure = FlowFailure(flow_name, message, flow.file if flow else None, flow.line if flow else None)
+    failure = FlowFailure(flow_name, message, *find_flow(project, noted, flow_name))
     storage = project.local_storage
     batch = failed_batch(storage, flow_name.rpartition(".")[2]) if storage is not None else None
     if batch is None:

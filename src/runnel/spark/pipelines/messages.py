@@ -32,8 +32,10 @@ _NOISE = (
     re.compile(r"\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: "),
     re.compile(r"\s*=== Streaming Query ===.*", re.DOTALL),
     re.compile(r"\s*(JVM stacktrace:|Driver stacktrace:).*", re.DOTALL),
+    re.compile(r"\s*\nSearch path: \[.*IF EXISTS\.", re.DOTALL),  # what to do about a table that is to be dropped
     re.compile(r"\s*\n\s+at [\w.$]+\(.*", re.DOTALL),
     re.compile(r"\s*SQLSTATE: \w+((; line \d+ pos \d+)?;\n.*)?", re.DOTALL),
+    re.compile(r"^(\(?org\.apache\.[\w.$]+\)?:? )+"),
     re.compile(r"^runnel\.[\w.]+: "),  # our own errors speak for themselves
 )
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):.*\n(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$", re.DOTALL)

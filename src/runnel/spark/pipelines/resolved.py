@@ -11,20 +11,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql.types import StructType
+
+from runnel.spark.pipelines.messages import shortened
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
+STREAM_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
+
 
 @dataclass(frozen=True, slots=True)
 class ResolvedFlow:
-    """`target`: a sink's name, or a table's, as Spark reads it."""
+    """`target`: a sink's name, or a table's, as Spark reads it. `refusal`: what Spark would say of it when it begins as
+    a stream."""
 
     name: str
     target: str
     schema: StructType
+    refusal: str | None = None
 
 
 def resolved_flows(jvm: Any, session: SparkSession, graph_id: str) -> list[ResolvedFlow] | None:
@@ -40,16 +46,31 @@ def resolved_flows(jvm: Any, session: SparkSession, graph_id: str) -> list[Resol
         registered = holder.dataflowGraphRegistry().getDataflowGraph(graph_id).get()
         spark_session.setActiveSession(holder.session())
         try:
-            return list(_flows(registered.toDataflowGraph().resolve(True).resolvedFlows()))
+            checks = session.conf.get(STREAM_CHECK) == "true"
+            return list(_flows(jvm, registered.toDataflowGraph().resolve(True).resolvedFlows(), checks))
         finally:
             spark_session.clearActiveSession()
     except (Py4JError, TypeError):  # the latter: a name that is no class there cannot be called
         return None
 
 
-def _flows(found: Any) -> Iterator[ResolvedFlow]:
+def _flows(jvm: Any, found: Any, checks: bool) -> Iterator[ResolvedFlow]:
     for index in range(found.size()):
         flow = found.apply(index)
-        if not flow.getClass().getSimpleName().startswith("AutoCdc"):
+        kind = flow.getClass().getSimpleName()
+        if not kind.startswith("AutoCdc"):
             schema = StructType.fromJson(json.loads(flow.schema().json()))
-            yield ResolvedFlow(flow.identifier().unquotedString(), flow.destinationIdentifier().quotedString(), schema)
+            refusal = _refusal(jvm, flow) if checks and kind == "StreamingFlow" else None
+            target = flow.destinationIdentifier().quotedString()
+            yield ResolvedFlow(flow.identifier().unquotedString(), target, schema, refusal)
+
+
+def _refusal(jvm: Any, flow: Any) -> str | None:
+    """Sums without a watermark and the like, which Spark's dry run lets pass."""
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    append = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
+    try:
+        checker.checkForStreaming(flow.df().queryExecution().analyzed(), append)
+    except Py4JJavaError as error:
+        return shortened(str(error.java_exception.getMessage()))
+    return None

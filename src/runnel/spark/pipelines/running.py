@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.pipelines.spark_connect_pipeline import start_run
 
 from runnel.spark.pipelines.catalog_copy import copied_catalog
-from runnel.spark.pipelines.checks import Brokers, check_sources
+from runnel.spark.pipelines.checks import Brokers, check_sinks, check_sources
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.engine import Engine, start_engine
 from runnel.spark.pipelines.failures import FlowFailure, explain
@@ -133,13 +133,22 @@ class PipelineSession:
 
     def validate(self, *, ask_brokers: bool = True) -> list[Problem]:
         """What is wrong, found without running anything."""
-        return find_problems(
-            self.project,
-            self.spark,
-            self._engine.jvm,
-            ask_brokers=ask_brokers and self._is_here,
-            opens_tables=self._is_here,
-        )
+        try:
+            return find_problems(
+                self.project,
+                self.spark,
+                self._engine.jvm,
+                ask_brokers=ask_brokers and self._is_here,
+                opens_tables=self._is_here,
+            )
+        except ProjectError as error:
+            return error.problems
+
+    def make_database(self) -> None:
+        """The one of the spec: Spark makes tables, and asks for this to be there. The catalog of a server elsewhere is
+        left as it is."""
+        if self.project.spec.database and not self.project.spec.catalog and self._is_here:
+            self.spark.sql(f"CREATE DATABASE IF NOT EXISTS `{self.project.spec.database}`").collect()
 
     def run(
         self,
@@ -154,10 +163,13 @@ class PipelineSession:
         figures = Figures(on_progress or (lambda _: None))
         error: PySparkException | None = None
         try:
+            self.make_database()
             with read_definitions(self.project, self.spark) as noted:
+                brokers = Brokers(known=self._has_run) if self._is_here else None
                 problems = noted.problems or [
                     *check_selection(self.project, noted, [*full_refresh, *refresh]),
-                    *check_sources(noted, Brokers(known=self._has_run) if self._is_here else None),
+                    *check_sources(noted, brokers),
+                    *check_sinks(self.project, noted, brokers),
                     *check_tables(self.project, noted, self.spark, None if full_refresh_all else full_refresh),
                 ]
                 if problems:
@@ -172,6 +184,8 @@ class PipelineSession:
                 self._has_run = True
                 failures = [] if stopped or error is None else list(self._explain(noted, figures, error))
                 return RunResult(figures.flows, (), failures, stopped, time.monotonic() - started_s)
+        except ProjectError as wrong:
+            return RunResult(problems=wrong.problems, seconds=time.monotonic() - started_s)
         finally:
             self._stopping.clear()
 
@@ -265,9 +279,12 @@ def validate(
             return session.validate()
     loaded.notes.mkdir(parents=True, exist_ok=True)
     log = loaded.notes / VALIDATION_LOG_FILE  # the other may be a run's, which is alive
+    wanted = {**loaded.settings(), **(conf or {})}
     with (
-        copied_catalog(loaded, {**loaded.settings(), **(conf or {})}) as settings,
+        copied_catalog(loaded, wanted) as settings,
         start_engine(master, settings, app_name=loaded.name, log=log) as engine,
         PipelineSession(loaded, conf=conf, engine=engine) as session,
     ):
+        if settings != wanted:  # a copy, where the database may be made that a run would make
+            session.make_database()
         return session.validate(ask_brokers=ask_brokers)

@@ -6,6 +6,7 @@ In: a project and a session. Out: problems, each with its file, line and flow as
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +21,21 @@ from runnel.spark.pipelines.checks import (
     check_sinks,
     check_sources,
 )
-from runnel.spark.pipelines.columns import check_columns, find_flow
+from runnel.spark.pipelines.columns import check_columns
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
 from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.messages import condition, flow_event, plain_message
+from runnel.spark.pipelines.places import find_flow
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.spec_file import Problem
 from runnel.spark.pipelines.sql_files import find_definition
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
+
+# How Spark writes names of tables and flows into its messages: 'catalog.database.table', or each part in backticks.
+_NAMES = re.compile(r"(?<=')[\w.-]+(?=')|`[^`]+`(?:\.`[^`]+`)*")
 
 
 def find_problems(
@@ -78,7 +83,16 @@ def dry_run(project: Project, session: SparkSession, noted: Definitions) -> Iter
                 yield _flow_problem(project, noted, event.flow, event.error or "")
     except PySparkException as error:
         if not found:
-            yield Problem(plain_message(error))
+            yield _graph_problem(project, noted, plain_message(error))
+
+
+def _graph_problem(project: Project, noted: Definitions, message: str) -> Problem:
+    """Where the first table is that the message names, if the project defines one of them."""
+    for name in _NAMES.findall(message):
+        file, line = find_flow(project, noted, name.replace("`", ""))
+        if file is not None:
+            return Problem(message, file, line)
+    return Problem(message)
 
 
 def _flow_problem(project: Project, noted: Definitions, name: str, message: str) -> Problem:
