@@ -44,7 +44,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
     exchange, add = Sender._exchange, WriteTask.add
 
     def noting_exchange(self: Sender, *, wait: bool) -> None:
-        noted.waiting.append(sum(batch.end for lane in self._lanes.values() for batch in lane.waiting))
+        noted.waiting.append(sum(batch.end for lane in self._lanes.values() for batch in lane))
         exchange(self, wait=wait)
 
     def noting_add(self: WriteTask, batch: pa.RecordBatch) -> None:
