@@ -26,6 +26,11 @@ COLUMN = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `valeu` cannot 
             f"Error: {COLUMN} SQLSTATE: 42703; line 2 pos 7;\n'Project ['valeu]\n+- Relation []",
             FlowEvent("a.b.orders", "FAILED", COLUMN),
         ),
+        (
+            f"Failed to resolve flow due to upstream failure: 'a.b.revenue'.\nError: {COLUMN} SQLSTATE: 42703",
+            FlowEvent("a.b.revenue", "SKIPPED"),
+        ),
+        ("Failed to resolve flow due to upstream failure: 'revenue'.", FlowEvent("revenue", "SKIPPED")),
     ],
 )
 def test_events_tell_how_a_flow_fares(message: str, event: FlowEvent | None) -> None:

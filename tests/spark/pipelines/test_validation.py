@@ -91,6 +91,15 @@ def v_good():
     assert [text for text in problems if "v_no_column" in text or "v_from_sql" in text] == unasked
 
 
+def test_what_reads_from_a_flow_that_is_wrong_is_no_problem_of_its_own(
+    open_project: Open, write_project: Write
+) -> None:
+    first = "CREATE MATERIALIZED VIEW u_first AS SELECT nothing FROM range(3);\n"
+    second = "CREATE MATERIALIZED VIEW u_second AS SELECT * FROM u_first;\n"
+    (problem,) = found(open_project(write_project({"a.sql": first, "b.sql": second})))
+    assert re.match(r"transformations/a.sql:1: flow u_first: .*`nothing` cannot be resolved", problem), problem
+
+
 def test_what_flows_are_refused_for(
     open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str]
 ) -> None:

@@ -22,7 +22,9 @@ STATUSES = (
     "IDLE",
 )
 _FLOW = re.compile(
-    r"^(?:Flow |Failed to (?:resolve|start) flow:? )'?(?P<flow>[^\s']+?)'?(?:\.\s*$|\.?\s*\n|\s(?P<rest>.*))", re.DOTALL
+    r"^(?:Flow |Failed to (?:resolve|start) flow(?P<upstream> due to upstream failure)?:? )"
+    r"'?(?P<flow>[^\s']+?)'?(?:\.\s*$|\.?\s*\n|\s(?P<rest>.*))",
+    re.DOTALL,
 )
 _STATUS = re.compile(rf"\b({'|'.join(STATUSES)})\b")
 _ERROR = re.compile(r"\bError: ?(?P<error>.*)$", re.DOTALL)
@@ -53,6 +55,8 @@ def flow_event(message: str) -> FlowEvent | None:
     found = _FLOW.match(message)
     if found is None:
         return None
+    if found.group("upstream"):  # a consequence: what failed has an event of its own
+        return FlowEvent(found.group("flow"), "SKIPPED")
     status = "FAILED" if message.startswith("Failed") else _first(_STATUS, found.group("rest") or message)
     error = _first(_ERROR, message)
     return FlowEvent(found.group("flow"), status, shortened(error) if error else None) if status else None
