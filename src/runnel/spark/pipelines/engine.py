@@ -68,6 +68,8 @@ class Engine:
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession
 
+        from runnel.spark.pipelines.listener_bus import ListenerBus
+
         builder: Any = SparkSession.builder
         before = SparkSession.getActiveSession()
         try:
@@ -79,6 +81,8 @@ class Engine:
             if failed is not None and failed is not before:
                 failed.client.close()  # else it asks the server once more when Python ends, for many minutes
             raise EngineFailed(f"Spark opens no session: {self._refusal() or error}") from error
+        streams: Any = made.streams
+        streams._sqlb = ListenerBus(streams)
         if self._gateway is not None:
             made.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES_MAX)])
         return made
