@@ -83,7 +83,7 @@ def test_a_tls_listener_is_recognised() -> None:
         writer.write(bytes.fromhex("15030300020216"))
         await writer.drain()
 
-    assert "is a TLS listener" in open_and_fail(tls)
+    assert "is a TLS listener: use a plaintext port, or, in Spark, set kafka.security.protocol" in open_and_fail(tls)
 
 
 def test_a_peer_that_hangs_up_is_not_taken_for_a_broker() -> None:

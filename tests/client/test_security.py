@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runnel.client.errors import ClientError
+from runnel.client.scram import ITERATIONS_MIN
 from runnel.client.security import _scram, check, credentials
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -53,11 +54,14 @@ REFUSED = [
     ({"security.protocol": "KERBEROS"}, "write one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism is GSSAPI: this client has PLAIN, SCRAM"),
     ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config must name a user"),
-    ({"security.protocol": "SSL", "ssl.truststore.location": "/x.jks"}, "set ssl.truststore.type to PEM"),
+    ({"security.protocol": "SSL", "ssl.truststore.location": "/x.jks"}, "set kafka.ssl.truststore.type to PEM"),
     (
         {"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem", "ssl.truststore.type": "PEM"},
-        "does not load",
+        r"ssl.truststore.location \(/nowhere.pem\) does not load",
     ),
+    ({"security.protocol": "SSL", "ssl.truststore.certificates": "Zertifikat für uns"}, "certificates does not load"),
+    ({"security.protocol": "SSL", "ssl.keystore.key": "k"}, "name it in kafka.ssl.keystore.location"),
+    ({"security.protocol": "SSL", "ssl.keystore.certificate.chain": "c"}, "name it in kafka.ssl.keystore.location"),
 ]
 
 
@@ -65,3 +69,11 @@ REFUSED = [
 def test_refused(settings: dict[str, str], complaint: str) -> None:
     with pytest.raises(ClientError, match=complaint):
         check(settings)
+
+
+@pytest.mark.parametrize("rounds", ["1", str(ITERATIONS_MIN - 1), "99999999999999999999", "-5", "many", ""])
+def test_a_broker_that_wants_too_few_or_too_many_iterations_is_refused(rounds: str) -> None:
+    talk = _scram("sha256", "user", "pencil", "mine")
+    next(talk)
+    with pytest.raises(ValueError, match="4096 to 1000000: set the user's password anew"):
+        talk.send(f"r=mineandtheirs,s=W22ZaJ0SNY7soEsUEjb6gQ==,i={rounds}".encode())

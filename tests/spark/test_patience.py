@@ -259,6 +259,45 @@ def say_nothing(client: socket.socket) -> None:
         pass
 
 
+def test_junk_is_told_as_what_it_is() -> None:
+    def answer(client: socket.socket) -> None:
+        request = client.recv(4096)
+        client.sendall(struct.pack(">i", 4) + request[8:12])  # a header of ApiVersions, and nothing behind it
+
+    with listening(answer) as address, pytest.raises(ClientError, match="does not speak the Kafka protocol"):
+        Connection(parse_address(address), BrokerSettings(address))
+
+
+def test_a_reply_without_a_whole_header_is_junk(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(BrokerSettings(bootstrap)) as cluster:
+        connection = cluster.connect()
+        cut = memoryview(bytearray((connection._correlation_id + 1).to_bytes(4, "big")))
+        monkeypatch.setattr(connection, "_read_frame", lambda: cut)  # the tags of a flexible header are missing
+        with pytest.raises(ClientError, match=r"answered METADATA version \d+ with junk"):
+            connection.call(ApiKey.METADATA, {"topics": [], "allow_auto_topic_creation": False})
+        assert not connection.is_open
+
+
+def test_a_listener_that_answers_nothing_but_its_versions_may_want_a_login(bootstrap: str) -> None:
+    with CuttingProxy(bootstrap, lambda api_key, _: api_key == ApiKey.METADATA) as proxy:
+        settings = BrokerSettings(proxy.address, patience_s=0.0)
+        with Cluster(settings) as cluster, pytest.raises(ClientError, match=r"set kafka.security.protocol"):
+            cluster.refresh([])
+
+
+def test_a_certificate_that_does_not_load_leaves_no_socket(bootstrap: str) -> None:
+    security = {"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem", "ssl.truststore.type": "PEM"}
+    with CuttingProxy(bootstrap, lambda *_: False) as proxy, pytest.raises(ClientError, match="does not load"):
+        Connection(parse_address(proxy.address), BrokerSettings(proxy.address, security=security))
+
+
+def test_passwords_are_not_printed() -> None:
+    one, other = (BrokerSettings("h:1", security={"sasl.jaas.config": word}) for word in ("secret", "changed"))
+    assert "secret" not in repr(one)
+    assert one != other
+    assert {one: 1}.get(other) is None
+
+
 def failure_of(address: str, certificate: Path | None) -> ClientError:
     security = {"security.protocol": "SSL"}
     if certificate is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from runnel.client.errors import ClientError
+from runnel.client.security import check
 from runnel.spark.admin import AdminDataSource
 from spark.records import numbered, produce, read_batch, values
 
@@ -88,12 +90,30 @@ def test_reading_through_every_door(
 def test_the_wrong_door(listeners: dict[str, str], certificate: Path) -> None:
     patience = {"kafka.default.api.timeout.ms": "500", "fetchOffset.numRetries": "1", "subscribe": "t"}
     tls = login("SSL", "", certificate, "")
-    with pytest.raises(ClientError, match="no TLS with"):
+    with pytest.raises(ClientError, match=r"no TLS with .*plaintext listener\? kafka.security.protocol"):
         read_batch(listeners["PLAINTEXT"], **patience, **tls)
-    with pytest.raises(ClientError, match="no TLS with"):
+    with pytest.raises(ClientError, match=r"no TLS with .*plaintext listener\? kafka.security.protocol"):
         ends(listeners["PLAINTEXT"], {**tls, "kafka.request.timeout.ms": "500"})
     stranger = {"kafka.security.protocol": "SSL", **patience}
-    with pytest.raises(ClientError, match="certificate verify failed"):
+    with pytest.raises(ClientError, match=r"certificate verify failed.* kafka.ssl.truststore.location"):
         read_batch(listeners["SSL"], **stranger)
     with pytest.raises(ClientError, match="certificate verify failed"):
         ends(listeners["SSL"], {"kafka.security.protocol": "SSL"})
+    for protocol in ("SSL", "SASL_PLAINTEXT"):
+        with pytest.raises(ClientError, match=r"set kafka.security.protocol"):
+            read_batch(listeners[protocol], **patience)
+        with pytest.raises(ClientError, match=r"set kafka.security.protocol"):
+            ends(listeners[protocol], {"kafka.request.timeout.ms": "500"})
+
+
+def test_a_key_that_is_encrypted_is_never_asked_about_at_the_terminal(certificate: Path, tmp_path: Path) -> None:
+    key, both = tmp_path / "key.pem", tmp_path / "both.pem"
+    command = ["openssl", "pkcs8", "-topk8", "-in", str(certificate), "-out", str(key), "-passout", "pass:secret"]
+    subprocess.run(command, check=True, capture_output=True)
+    both.write_text(key.read_text() + certificate.read_text().partition("-----END PRIVATE KEY-----\n")[2])
+    settings = {"security.protocol": "SSL", "ssl.keystore.location": str(both), "ssl.keystore.type": "PEM"}
+    check({**settings, "ssl.key.password": "secret"})
+    with pytest.raises(ClientError, match=r"both.pem\) does not load: .*kafka.ssl.key.password must be right"):
+        check(settings)
+    with pytest.raises(ClientError, match=r"kafka.ssl.key.password must be right"):
+        check({**settings, "ssl.key.password": "wrong"})

@@ -17,7 +17,7 @@ from typing import Any
 from runnel import release
 from runnel.client.address import Address
 from runnel.client.errors import ClientError
-from runnel.client.security import Settings, login, no_tls, tls_context
+from runnel.client.security import SECURED_CURE, Settings, login, no_tls, secured_hint, tls_context
 from runnel.wire.apis import KAFKA_RANGES, PRODUCE_VERSION_MIN, ApiKey, response_header_version
 from runnel.wire.errors import ErrorCode, Malformed
 from runnel.wire.frames import decode_response_header, encode_request_frame, encode_request_header
@@ -39,6 +39,7 @@ class Connection:
         writer: asyncio.StreamWriter,
         client_id: str,
         timeout_s: float,
+        security: Settings,
     ) -> None:
         self.address = address
         self.ranges: dict[int, tuple[int, int]] = {}
@@ -48,6 +49,9 @@ class Connection:
         self._writer = writer
         self._client_id = client_id
         self._timeout_s = timeout_s
+        self._security = security
+        self._is_trusted = False
+        """Whether anything but the question for versions was answered: listeners answer that to everybody."""
         self._correlation_id = 0
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._failure: ClientError | None = None
@@ -59,10 +63,10 @@ class Connection:
     ) -> Connection:
         """Dial, agree on versions, and log in if the settings say so."""
         reader, writer = await _dial(address, timeout_s, tls_context(security or {}))
-        connection = cls(address, reader, writer, client_id, timeout_s)
+        connection = cls(address, reader, writer, client_id, timeout_s, security or {})
         try:
             await connection._negotiate()
-            await connection._authenticate(security or {})
+            await connection._authenticate()
         except BaseException:
             await connection.close()
             raise
@@ -116,6 +120,7 @@ class Connection:
             raise failure from None
         finally:
             self._waiting.pop(correlation_id, None)
+        self._is_trusted = self._is_trusted or api_key is not ApiKey.API_VERSIONS
         _, position = decode_response_header(frame, response_header_version(api_key, version))
         return memoryview(frame)[position:]
 
@@ -140,7 +145,7 @@ class Connection:
         try:
             await self._writer.drain()
         except OSError as error:
-            raise self._fail(_lost(self.address, error)) from error
+            raise self._fail(self._lost(error)) from error
         return correlation_id
 
     async def _negotiate(self) -> None:
@@ -163,12 +168,12 @@ class Connection:
                 raise
             raise ClientError(
                 f"connected to {self.address}, but it does not answer as a Kafka broker ({error.message}); "
-                "is it a TLS or SASL listener, or another service?",
+                f"is it another service? {SECURED_CURE}",
                 code=ErrorCode.NETWORK_EXCEPTION,
             ) from error
 
-    async def _authenticate(self, security: Settings) -> None:
-        steps = login(security, self.address)
+    async def _authenticate(self) -> None:
+        steps = login(self._security, self.address)
         try:
             question = next(steps)
             while True:
@@ -197,7 +202,12 @@ class Connection:
         except ClientError as error:
             self._fail(error)
         except (OSError, asyncio.IncompleteReadError) as error:
-            self._fail(_lost(self.address, error))
+            self._fail(self._lost(error))
+
+    def _lost(self, error: Exception) -> ClientError:
+        why = _reason(error) if isinstance(error, OSError) else "closed by the broker"
+        hint = secured_hint(self._security) if self.ranges and not self._is_trusted else ""
+        return ClientError(f"lost the connection to {self.address}: {why}{hint}", code=ErrorCode.NETWORK_EXCEPTION)
 
     def _fail(self, failure: ClientError) -> ClientError:
         if self._failure is None:
@@ -252,16 +262,11 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
-def _lost(address: Address, error: Exception) -> ClientError:
-    why = _reason(error) if isinstance(error, OSError) else "closed by the broker"
-    return ClientError(f"lost the connection to {address}: {why}", code=ErrorCode.NETWORK_EXCEPTION)
-
-
 def _stranger(address: Address, size: int) -> str:
     """Names the services that people dial by mistake, by the first four bytes that those send."""
     first = (size & 0xFFFFFFFF).to_bytes(4, "big")
     if first == b"HTTP":
         return f"{address} is an HTTP server, not a Kafka broker; check the port"
     if first[:2] in (b"\x15\x03", b"\x16\x03"):
-        return f"{address} is a TLS listener; this client speaks plain text: use the plaintext port"
+        return f"{address} is a TLS listener: use a plaintext port, or, in Spark, set kafka.security.protocol"
     return f"{address} does not speak the Kafka protocol (it began with {first!r}); check the port"

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from runnel.client.cluster import Cluster
 from runnel.client.errors import ClientError, refused
+from runnel.client.security import SCRAM_HASHES, SCRAM_ITERATIONS_MIN
 from runnel.client.settling import settle
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
 from runnel.wire.messages import Struct
 
-ITERATIONS_DEFAULT = 4096
-ITERATIONS_MIN = 4096
+ITERATIONS_MIN = ITERATIONS_DEFAULT = SCRAM_ITERATIONS_MIN
 ITERATIONS_MAX = 16384
 SALT_BYTES = 24
 
@@ -34,7 +34,7 @@ class Mechanism(IntEnum):
 
     @property
     def hash_name(self) -> str:
-        return "sha256" if self is Mechanism.SCRAM_SHA_256 else "sha512"
+        return SCRAM_HASHES[self.word]
 
 
 class Credential(NamedTuple):

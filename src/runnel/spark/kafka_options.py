@@ -51,7 +51,8 @@ class BrokerSettings:
     request_timeout_s: float = 30.0
     patience_s: float = 60.0
     receive_buffer_bytes: int = 0
-    security: Mapping[str, str] = field(default_factory=dict)
+    security: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """Neither printed, for the passwords in it, nor hashed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 from runnel import release
 from runnel.client.address import Address
 from runnel.client.errors import ClientError
-from runnel.client.security import login, no_tls, tls_context
+from runnel.client.security import SECURED_CURE, login, no_tls, secured_hint, tls_context
 from runnel.spark.kafka_options import BrokerSettings
 from runnel.wire.apis import KAFKA_RANGES, PRODUCE_VERSION_MIN, ApiKey, response_header_version
 from runnel.wire.errors import ErrorCode, Malformed
@@ -37,6 +37,8 @@ class Connection:
         self.ranges: dict[int, tuple[int, int]] = {}
         self._settings = settings
         self._correlation_id = 0
+        self._is_trusted = False
+        """Whether anything but the question for versions was answered: listeners answer that to everybody."""
         self._sent: list[tuple[ApiKey, int, int]] = []
         self._buffer = bytearray(BUFFER_BYTES_FIRST)
         self._socket = _dial(address, settings)
@@ -89,8 +91,7 @@ class Connection:
         try:
             return decode_response(api_key, version, reply)
         except Malformed as error:
-            self.close()
-            raise ClientError(f"{self.address} answered {api_key.name} version {version} with junk: {error}") from error
+            raise self._junk(api_key, version, error) from error
 
     def send(self, api_key: ApiKey, version: int, *payload: bytes | bytearray | memoryview) -> None:
         """One request; its body may come in pieces, which are not copied together."""
@@ -121,10 +122,14 @@ class Connection:
             frame = self._read_frame()
         except OSError as error:
             raise self._lost(error) from error
-        correlation_id, position = decode_response_header(frame, response_header_version(api_key, version))
+        try:
+            correlation_id, position = decode_response_header(frame, response_header_version(api_key, version))
+        except Malformed as error:
+            raise self._junk(api_key, version, error) from error
         if correlation_id != expected:
             self.close()
             raise ClientError(f"{self.address} answered out of turn", code=ErrorCode.NETWORK_EXCEPTION)
+        self._is_trusted = self._is_trusted or api_key is not ApiKey.API_VERSIONS
         return frame[position:]
 
     def _read_frame(self) -> memoryview:
@@ -132,7 +137,7 @@ class Connection:
         size = int.from_bytes(self._buffer[:4], "big", signed=True)
         if not 4 <= size <= REPLY_BYTES_MAX:
             self.close()
-            raise ClientError(f"{self.address} does not speak the Kafka protocol: is it a TLS listener? check the port")
+            raise ClientError(f"{self.address} does not speak the Kafka protocol: check the port; {SECURED_CURE}")
         if size > len(self._buffer):
             self._buffer = bytearray(size + (size >> 2))
         frame = memoryview(self._buffer)[:size]
@@ -149,9 +154,14 @@ class Connection:
 
     def _lost(self, error: OSError) -> ClientError:
         self.close()
-        timed_out = isinstance(error, TimeoutError)
-        why = f"no reply within {self._settings.request_timeout_s:g} s" if timed_out else str(error)
+        why = str(error) + ("" if self._is_trusted else secured_hint(self._settings.security))
+        if isinstance(error, TimeoutError):
+            why = f"no reply within {self._settings.request_timeout_s:g} s"
         return ClientError(f"lost the connection to {self.address}: {why}", code=ErrorCode.NETWORK_EXCEPTION)
+
+    def _junk(self, api_key: ApiKey, version: int, error: Malformed) -> ClientError:
+        self.close()
+        return ClientError(f"{self.address} answered {api_key.name} version {version} with junk: {error}")
 
     def _negotiate(self) -> None:
         version = KAFKA_RANGES[ApiKey.API_VERSIONS][1]
@@ -197,6 +207,7 @@ def _send_all(connection: socket.socket, pieces: list[bytes | bytearray | memory
 
 
 def _dial(address: Address, settings: BrokerSettings) -> socket.socket:
+    context = tls_context(settings.security)  # first: what it complains of must not leave a socket open
     try:
         dialled = socket.create_connection((address.host, address.port), settings.request_timeout_s)
     except OSError as error:
@@ -208,7 +219,6 @@ def _dial(address: Address, settings: BrokerSettings) -> socket.socket:
     dialled.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if settings.receive_buffer_bytes:
         dialled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
-    context = tls_context(settings.security)
     if context is None:
         return dialled
     try:

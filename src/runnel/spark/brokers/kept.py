@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.kafka_options import BrokerSettings
 
-_idle: dict[str, Cluster] = {}
-"""By settings: what the last task of this process has left."""
+_idle: dict[BrokerSettings, Cluster] = {}
+"""What the last task of this process has left."""
 
 
 @contextmanager
 def kept_cluster(settings: BrokerSettings) -> Iterator[Cluster]:
-    key = repr(settings)
-    cluster = _idle.pop(key, None)
+    cluster = _idle.pop(settings, None)
     if cluster is None or not cluster.is_unbroken():
         if cluster is not None:
             cluster.close()
@@ -30,5 +29,5 @@ def kept_cluster(settings: BrokerSettings) -> Iterator[Cluster]:
     except BaseException:  # also when Spark has seen enough of a generator
         cluster.close()
         raise
-    if not cluster.is_unbroken() or _idle.setdefault(key, cluster) is not cluster:
+    if not cluster.is_unbroken() or _idle.setdefault(settings, cluster) is not cluster:
         cluster.close()
