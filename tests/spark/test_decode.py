@@ -19,7 +19,9 @@ from runnel.client.reader import _visible
 from runnel.spark.decode import chunk as chunk_module
 from runnel.spark.decode.chunk import Chunk
 from runnel.spark.decode.columns import TYPES, record_batch
+from runnel.wire.batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from runnel.wire.batch import Record, RecordInput, decode_records, encode_batch, iterate_headers
+from runnel.wire.compression import Compression
 from runnel.wire.errors import Malformed
 from runnel.wire.fetch import FetchPartitionReply
 
@@ -217,6 +219,24 @@ def test_rows_come_in_bounded_pieces(codec: int, monkeypatch: pytest.MonkeyPatch
     assert sum(sizes) == 1200
     assert max(sizes) <= 120
     assert decode(log) == oracle(log)
+
+
+def test_a_few_rows_do_not_keep_the_index_of_all_alive() -> None:
+    log = bytes(encode_batch([(0, None, b"%d" % number, ()) for number in range(1000)]))
+    rows = [rows for rows in Chunk(np.frombuffer(log, np.uint8)).rows("topic", 0, 500, 503) if rows.count]
+    assert [row.index[0].tolist() for row in rows] == [[500, 501, 502]]
+    assert rows[0].index.base is None, "a copy, not a view of the index of all 1000"
+
+
+def test_an_empty_batch_that_names_a_codec_is_empty() -> None:
+    """Brokers other than Kafka may leave the codec in the header of what compaction emptied."""
+    empty = bytearray(encode_batch([(0, None, b"a", ()), (1, None, b"b", ())]))[:BATCH_HEADER_BYTES]
+    struct.pack_into(">i", empty, 8, BATCH_HEADER_BYTES - 12)
+    struct.pack_into(">h", empty, 21, Compression.GZIP)
+    struct.pack_into(">i", empty, 57, 0)
+    struct.pack_into(">I", empty, 17, crc32c(memoryview(empty)[21:]))
+    after = encode_batch([(2, None, b"c", ())], base_offset=2)
+    assert [row["offset"] for row in decode(bytes(empty) + bytes(after))] == [2]
 
 
 def test_more_batches_than_one_table_holds() -> None:

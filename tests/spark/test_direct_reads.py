@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import shutil
 import threading
@@ -194,6 +195,33 @@ def test_what_is_no_batch_is_left_to_the_broker(folder: Path) -> None:
     path = folder / f"{10:020d}.log"
     path.write_bytes(path.read_bytes() + bytes(100))
     assert read_files(folder) == (list(range(10)), 10)
+
+
+def test_a_damaged_batch_is_left_to_the_broker(folder: Path) -> None:
+    """On a shared disk a page in the middle of a file may still be zeros."""
+    path = folder / f"{10:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[-4:] = bytes(4)
+    path.write_bytes(content)
+    found, rest = read_files(folder)
+    assert (found, rest) == (list(range(rest)), rest)
+    assert rest in (10, 15), "from the batch on, or from what is read with it"
+
+
+def test_a_file_that_a_shared_disk_takes_back_is_left_to_the_broker(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(*_: object) -> int:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(segments_module.os, "preadv", stale)
+    assert read_files(folder) == ([], 0)
+
+
+@pytest.mark.parametrize("text", ["", "version: 0\ntopic_id: ab"])
+def test_a_folder_that_is_only_half_described_is_left_to_the_broker(folder: Path, text: str) -> None:
+    (folder / "partition.metadata").write_text(text)
+    assert read_files(folder) == ([], 0)
 
 
 def test_segments_are_opened_some_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ from runnel.wire.compression import DECOMPRESSED_BYTES_MAX
 from runnel.wire.errors import Malformed
 
 ROWS_MAX = 1 << 16
+FEW_OF = 4
 """Records that are handed on at once, unless a single batch holds more."""
 INFLATED_BYTES_MAX = 32 << 20
 """Decompressed bytes that are held at once, unless a single batch holds more."""
@@ -157,7 +158,8 @@ def _opened(data: Numbers, batches: Numbers) -> Iterator[tuple[Numbers, Numbers,
     first = 0
     starts, ends = (batches[:, POSITION] + HEADER_BYTES).tolist(), batches[:, END].tolist()
     for number, (codec, start, end) in enumerate(zip(codecs.tolist(), starts, ends, strict=True), start=1):
-        spans.append(inflater.add(codec, view[start:end]))
+        # A batch that compaction left empty has nothing to inflate, whatever codec it names.
+        spans.append(inflater.add(codec, view[start:end]) if start < end else (inflater.size, inflater.size))
         if inflater.size >= INFLATED_BYTES_MAX or number == len(batches):
             yield inflater.take(), np.array(spans, np.int64), batches[first:number]
             spans, first = [], number
@@ -182,4 +184,7 @@ def _index(
     if status != kernels.OK:
         raise Malformed(f"{_REASONS[status]} (in the batch at offset {batches[taken, BASE_OFFSET]})")
     count = int(sums[ROWS])
-    return Rows(topic, partition, data, index[:, :count], [int(number) for number in sums], count)
+    kept = index[:, :count]
+    if count * FEW_OF < index.shape[1]:
+        kept = kept.copy()  # columns are views of it: a few rows must not keep the index of all alive
+    return Rows(topic, partition, data, kept, [int(number) for number in sums], count)

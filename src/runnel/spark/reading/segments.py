@@ -29,7 +29,7 @@ from typing import Protocol
 import numpy as np
 
 from runnel.spark.decode.chunk import Chunk
-from runnel.spark.decode.kernels import ATTRIBUTES
+from runnel.spark.decode.kernels import ATTRIBUTES, CRC_MATCHES
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import FetchSettings
 from runnel.spark.reading.ranges import OffsetRange, Piece
@@ -88,18 +88,21 @@ class SegmentFiles:
         try:
             for chunk in segment.chunks(position, self._settings.check_crc):
                 if self._needs_broker(chunk):
-                    return position
+                    break
                 yield Piece(wanted.target, chunk, position, wanted.until, None)
                 position = max(position, chunk.next_offset)
                 if position >= wanted.until:
-                    return position
-        except Malformed:
-            return position  # the broker will say what is wrong with it
+                    break
+        except (Malformed, OSError):
+            pass  # the broker will say what is wrong with it; shared disks take back files that are open (ESTALE)
         return position
 
     def _needs_broker(self, chunk: Chunk) -> bool:
-        """Which transactions were aborted is the broker's to say."""
-        return bool(self._settings.isolation and (chunk.batches[:, ATTRIBUTES] & TRANSACTIONAL_BIT).any())
+        """Which transactions were aborted is the broker's to say, and what stands where a file is damaged."""
+        batches = chunk.batches
+        if not batches[:, CRC_MATCHES].all():
+            return True
+        return bool(self._settings.isolation and (batches[:, ATTRIBUTES] & TRANSACTIONAL_BIT).any())
 
     def _open(self, wanted: OffsetRange, stack: ExitStack) -> list[Segment]:
         """The next sealed segments of the range, all of them open; none where they are not to be had."""
@@ -114,7 +117,9 @@ class SegmentFiles:
                 sealed = _sealed(after, wanted)
                 if sealed == _sealed(before, wanted):
                     return [stack.enter_context(Segment(folder, *span)) for span in sealed]
-            except FileNotFoundError:
+            except PermissionError:
+                raise  # how the folder was mounted, not a file on the move
+            except (OSError, ValueError):  # gone, or (its `partition.metadata`) only half here
                 stack.close()
         return []
 
@@ -126,11 +131,11 @@ class Segment:
         self.until_offset = until_offset
         self._base_offset = base_offset
         name = f"{base_offset:020d}"
-        self._descriptor = os.open(folder / (name + LOG_SUFFIX), os.O_RDONLY)
         try:
             entries = (folder / (name + INDEX_SUFFIX)).read_bytes()
         except FileNotFoundError:
             entries = b""
+        self._descriptor = os.open(folder / (name + LOG_SUFFIX), os.O_RDONLY)
         self._index = np.frombuffer(entries[: len(entries) - len(entries) % _INDEX_ENTRY.itemsize], _INDEX_ENTRY)
 
     def __enter__(self) -> Segment:
@@ -172,8 +177,9 @@ class Segment:
         if len(prefix) < HEADER_BYTES:
             return False
         header = read_header(prefix)
-        batch = os.pread(self._descriptor, max(header.size_bytes, HEADER_BYTES), position)
-        return header.last_offset == last_offset and check_crc(batch, 0, header)
+        if header.last_offset != last_offset:
+            return False
+        return check_crc(os.pread(self._descriptor, max(header.size_bytes, HEADER_BYTES), position), 0, header)
 
 
 def _sealed(names: Iterable[str], wanted: OffsetRange) -> list[tuple[int, int]]:
