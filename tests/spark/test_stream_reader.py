@@ -16,9 +16,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from harness.conditions import wait_until
 from harness.proxy import CuttingProxy
 from harness.topics import create_topic
-from runnel.client.errors import refused
+from runnel.client.errors import ClientError, refused
+from runnel.client.metadata import TopicPartition as Target
 from runnel.spark.brokers import commits as commits_module
+from runnel.spark.brokers.cluster import Cluster
+from runnel.spark.brokers.commits import GroupCommits
 from runnel.spark.errors import DataLoss
+from runnel.spark.kafka_options import BrokerSettings
 from runnel.spark.stream_reader import StreamReader
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
@@ -251,6 +255,52 @@ def test_a_group_without_coordinator_is_waited_for_once(
         assert len(asked) == 1
     reader.commit({topic: {"0": 0}})
     assert committed(bootstrap, f"spark-runnel-{topic}", topic) == 0
+
+
+def test_a_coordinator_that_cannot_be_asked_holds_up_no_query(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However patient the query is with its brokers, a commit has a patience of its own."""
+    monkeypatch.setattr(commits_module, "COMMIT_PATIENCE_S", 0.0)
+    produce(bootstrap, topic, numbered(3))
+    with CuttingProxy(bootstrap, lambda api_key, _: api_key == ApiKey.FIND_COORDINATOR) as proxy:
+        reader = open_reader(subscribe=topic, startingOffsets="earliest", **{"kafka.bootstrap.servers": proxy.address})
+        rows, position = trigger(reader, reader.initialOffset())
+        assert (rows, position) == ([b"0", b"1", b"2"], {topic: {"0": 3, "1": 0}})
+        assert proxy.cuts == 1
+        reader.stop()
+
+
+def test_a_trigger_that_fails_does_not_commit_first(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader]
+) -> None:
+    with CuttingProxy(bootstrap, lambda api_key, _: api_key == ApiKey.LIST_OFFSETS and bool(proxy.cuts)) as proxy:
+        options = {"kafka.bootstrap.servers": proxy.address, "fetchOffset.numRetries": "1"}
+        reader = open_reader(subscribe=topic, **options, **{"kafka.default.api.timeout.ms": "0"})
+        position = reader.initialOffset()
+        proxy.cuts = 1
+        with pytest.raises(ClientError, match="lost the connection"):
+            reader.latestOffset(position, ALL)
+        assert ApiKey.FIND_COORDINATOR not in proxy.requests_by_key
+        proxy.cuts = 0
+        reader.stop()
+
+
+def test_only_what_the_group_has_taken_counts_as_committed(
+    bootstrap: str, new_name: Callable[[], str], topic: str
+) -> None:
+    missing, group = new_name(), new_name()
+    with Cluster(BrokerSettings(bootstrap)) as cluster:
+        commits = GroupCommits(cluster, group)
+        offsets = {Target(topic, 0): 0, Target(topic, 7): 0, Target(missing, 0): 0}
+        commits.start(offsets)
+        assert commits._committed == {Target(topic, 0): 0}
+        create_topic(bootstrap, missing)
+        cluster.refresh([missing])
+        commits.start(offsets)
+        commits.finish()
+        assert commits._committed == {Target(topic, 0): 0, Target(missing, 0): 0}
+    assert committed(bootstrap, group, missing) == 0
 
 
 def test_a_checkpoint_of_sparks_connector_is_read(

@@ -76,11 +76,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:
         starts = from_nested(start)
-        try:
-            ends = self._choose_ends(starts, limit)
-        finally:
-            # Spark asks for the next offsets when all before `start` is done: the earliest moment to tell lag tools.
-            self._start_commit(starts)
+        ends = self._choose_ends(starts, limit)
+        # Spark asks for the next offsets when all before `start` is done: the earliest moment to tell lag tools. All
+        # that a trigger asks has been asked by now; where that failed, a commit would only hold up the failure.
+        self._start_commit(starts)
         if ends == starts:
             self._finish_commit()  # nothing else is to be done now, and this may be the last that Spark asks
         return to_nested(ends)

@@ -3,5 +3,5 @@
 In: `BrokerSettings` and requests. Out: replies, or `ClientError`. Values (metadata, addresses, errors) are those of
 `runnel.client`; what differs is the waiting: Spark calls from threads of its own, without an event loop.
 
-Reading order: security, connection, cluster, kept, offsets, commits.
+Reading order: connection, cluster, kept, offsets, commits.
 """

@@ -110,23 +110,25 @@ class Cluster:
         retriable = all(failure.retriable for failure in failures)
         raise ClientError(reasons, code=ErrorCode.NETWORK_EXCEPTION if retriable else None)
 
-    def call(self, api_key: ApiKey, body: Mapping[str, Any], *, node_id: int | None = None) -> Struct:
+    def call(self, api_key: ApiKey, body: Mapping[str, Any], *, patience_s: float | None = None) -> Struct:
         """One request, tried again on another connection when the network failed."""
-        patience = Patience(self.settings.patience_s)
+        patience = Patience(self.settings.patience_s if patience_s is None else patience_s)
         while True:
             try:
-                return self.connect(node_id).call(api_key, body)
+                return self.connect().call(api_key, body)
             except ClientError as error:
                 patience.wait_or_raise(error)
 
-    def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> ClusterView:
+    def refresh(
+        self, topics: Collection[str] | None, *, create: bool = False, patience_s: float | None = None
+    ) -> ClusterView:
         """Ask for the named topics (None: all of them), and remember what is answered.
 
         With `create`, a broker that is set to create topics on demand does so, as for any producer.
         """
         names = None if topics is None else [{"name": name} for name in topics]
-        reply = self.call(ApiKey.METADATA, {"topics": names, "allow_auto_topic_creation": create})
-        answer = read_cluster(reply)
+        body = {"topics": names, "allow_auto_topic_creation": create}
+        answer = read_cluster(self.call(ApiKey.METADATA, body, patience_s=patience_s))
         merged = answer.topics if topics is None else {**self.view.topics, **answer.topics}
         self.view = ClusterView(answer.cluster_id, answer.controller_id, answer.brokers, merged)
         return answer

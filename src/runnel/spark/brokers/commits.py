@@ -23,6 +23,8 @@ GROUP_KEY = 0
 STANDALONE_GENERATION = -1
 COMMIT_PATIENCE_S = 5.0
 """A commit only informs: it must not hold up the query for long."""
+_AT_ONCE_S = 0.0
+"""Questions on the way to a commit are not repeated by themselves: the whole of it is, within its patience."""
 # Where a topic was deleted in the meantime there is nothing to commit.
 _FINE = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -65,8 +67,7 @@ class GroupCommits:
         if not sent or self._coordinator is None:
             return
         try:
-            self._check(self._coordinator.answer())
-            self._committed.update(sent)
+            self._committed.update(self._arrived(sent, self._coordinator.answer()))
         except ClientError:
             self._insist(sent)
 
@@ -78,7 +79,8 @@ class GroupCommits:
         while True:
             try:
                 coordinator = self._cluster.connect(_coordinator_id(self._cluster, self._group_id))
-                self._check(coordinator.call(ApiKey.OFFSET_COMMIT, self._request(offsets)))
+                reply = coordinator.call(ApiKey.OFFSET_COMMIT, self._request(offsets))
+                self._committed.update(self._arrived(offsets, reply))
                 break
             except ClientError as error:
                 if error.retriable and patience.wait():
@@ -88,7 +90,6 @@ class GroupCommits:
                 self._failed = True
                 return
         self._coordinator, self._failed = coordinator, False
-        self._committed.update(offsets)
 
     def _request(self, offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
         rows = {
@@ -102,7 +103,7 @@ class GroupCommits:
         }
         unseen = {target.topic for target in offsets} - self._cluster.view.topics.keys()
         if unseen:
-            self._cluster.refresh(sorted(unseen))
+            self._cluster.refresh(sorted(unseen), patience_s=_AT_ONCE_S)
         topics = self._cluster.view.topics
         return {
             "group_id": self._group_id,
@@ -116,20 +117,27 @@ class GroupCommits:
             ],
         }
 
-    def _check(self, reply: Struct) -> None:
+    def _arrived(self, sent: Mapping[TopicPartition, int], reply: Struct) -> dict[TopicPartition, int]:
+        """What of it is committed; the rest is of topics that are unknown now, and may be there the next time."""
+        names = {topic.topic_id: name for name, topic in self._cluster.view.topics.items()}
+        arrived: dict[TopicPartition, int] = {}
         for topic in reply.topics:
             for row in topic.partitions:
                 if row.error_code not in _FINE:
                     raise refused(row.error_code, f"commit to group '{self._group_id}'")
+                target = TopicPartition(topic.name or names.get(topic.topic_id, ""), row.partition_index)
+                if row.error_code == ErrorCode.NONE and target in sent:
+                    arrived[target] = sent[target]
+        return arrived
 
 
 def _coordinator_id(cluster: Cluster, group_id: str) -> int:
     body = {"key": group_id, "key_type": GROUP_KEY, "coordinator_keys": [group_id]}
-    reply = cluster.call(ApiKey.FIND_COORDINATOR, body)
+    reply = cluster.connect().call(ApiKey.FIND_COORDINATOR, body)
     found: Struct = reply.coordinators[0] if reply.coordinators else reply
     if found.error_code:
         raise refused(found.error_code, f"group '{group_id}'")
     if found.node_id not in cluster.view.brokers:
-        cluster.refresh(())
+        cluster.refresh((), patience_s=_AT_ONCE_S)
     node_id: int = found.node_id
     return node_id
