@@ -20,7 +20,8 @@ from confluent_kafka.admin import AdminClient
 from harness.proxy import CuttingProxy
 from harness.topics import create_topic
 from runnel.client.errors import ClientError
-from runnel.client.metadata import TopicPartition
+from runnel.client.metadata import ClusterView, TopicPartition
+from runnel.spark.brokers import cluster as cluster_module
 from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.decode.chunk import Chunk
 from runnel.spark.encode.lanes import Lane
@@ -35,6 +36,7 @@ from runnel.wire.apis import ApiKey
 from runnel.wire.batch import decode_records
 from runnel.wire.errors import ErrorCode, Malformed
 from runnel.wire.fetch import FetchPartitionReply, FetchResponse
+from runnel.wire.messages import Struct
 from spark.records import Sent, batch_reader, numbered, produce, read, read_batch, values
 from spark.test_batch_reader import delete_topic
 
@@ -152,6 +154,38 @@ def test_leaders_that_a_task_before_has_seen_may_have_moved(
     change_replies(monkeypatch, range(1), refusing(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert len(read(reader, tasks)) == RECORDS
     assert proxy.requests_by_key[ApiKey.METADATA] == asked + 1
+
+
+def test_leaders_of_another_epoch_than_was_seen_are_asked_for_again(
+    proxy: ResettingProxy, topic: str, open_pieces: Callable[..., Iterator[Piece]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker is one that has not heard of its own election, or that was replaced: it refuses by the epoch."""
+    as_answered, answers = cluster_module.read_cluster, iter(range(1))
+
+    def read_cluster(reply: Struct) -> ClusterView:
+        for _ in answers:
+            for row in (row for found in reply.topics for row in found.partitions):
+                row.leader_epoch += 5
+        return as_answered(reply)
+
+    monkeypatch.setattr(cluster_module, "read_cluster", read_cluster)
+    found = [offset for piece in open_pieces(proxy.address, whole(topic)) for offset in offsets(piece)]
+    assert found == list(range(RECORDS))
+    assert proxy.requests_by_key[ApiKey.METADATA] == 2
+
+
+def test_no_loss_is_judged_by_leaders_that_a_task_before_has_seen(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    with CuttingProxy(bootstrap, lambda api_key, _: bool(asked.append(api_key))) as proxy:  # type: ignore[func-returns-value]
+        reader = batch_reader(proxy.address, subscribe=topic)
+        tasks = reader.partitions()
+        read(reader, tasks)
+        asked.clear()
+        change_replies(monkeypatch, range(1), refusing(ErrorCode.OFFSET_OUT_OF_RANGE))
+        assert len(read(reader, tasks)) == RECORDS
+    assert asked.index(ApiKey.METADATA) < asked.index(ApiKey.LIST_OFFSETS)
 
 
 def test_a_topic_of_that_name_that_a_task_before_has_seen_may_be_gone(bootstrap: str, topic: str) -> None:

@@ -41,6 +41,7 @@ GONE_PATIENCE_S = 2.0
 """How long a topic or an end of log that the driver saw a moment ago may be missing before it counts as lost."""
 PLACES_SHOWN = 5
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
+_LOSSES = (*GONE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
 Replies = Mapping[TopicPartition, FetchPartitionReply]
 
@@ -55,6 +56,8 @@ class Fetcher:
         self._timeout_s = timeout_s
         self._ranges: dict[TopicPartition, OffsetRange] = {}
         self._positions: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        """Of the leaders that are asked (KIP-320): who led before them, and has not heard, does not answer for them."""
         self._gone_since_s: dict[TopicPartition, float] = {}
         self._record_bytes = float(RECORD_BYTES_GUESS)
         self._note_progress()
@@ -63,7 +66,7 @@ class Fetcher:
         """Everything of all ranges; no two of them may be of the same partition."""
         self._ranges = {row.target: row for row in ranges}
         self._positions = {row.target: row.start for row in ranges if row.size > 0}
-        # What a task before has learnt will do: a leader that has changed says so.
+        # What a task before has learnt will do: a leader of another epoch than the one that is named refuses.
         is_stale = not all(self._is_known(target) for target in self._positions)
         while self._positions:
             try:
@@ -81,7 +84,8 @@ class Fetcher:
         troubles: dict[TopicPartition, ClientError] = {}
         for target in self._positions:
             try:
-                leaders[target] = self._cluster.partition(target).leader_id
+                partition = self._cluster.partition(target)
+                leaders[target], self._epochs[target] = partition.leader_id, partition.leader_epoch
             except ClientError as error:
                 troubles[target] = error
         self._sort_out(troubles)
@@ -150,7 +154,8 @@ class Fetcher:
         rows: dict[tuple[str, uuid.UUID], list[FetchPartition]] = {}
         for target, position in self._positions.items():
             if target in targets:
-                row = FetchPartition(target.partition, position, self._ask_bytes(target, position))
+                size = self._ask_bytes(target, position)
+                row = FetchPartition(target.partition, position, size, self._epochs[target])
                 rows.setdefault((target.topic, self._ranges[target].topic_id), []).append(row)
         by_name = any(topic_id == ZERO_UUID for _, topic_id in rows)
         version = connection.version(ApiKey.FETCH, FETCH_VERSION_BY_NAME_MAX if by_name else None)
@@ -226,8 +231,8 @@ class Fetcher:
 
         However many they are, there is one pause for all: after a move of leaders it is hundreds.
         """
-        if any(error.code in GONE for error in troubles.values()):
-            self._refresh()
+        if any(error.code in _LOSSES for error in troubles.values()):
+            self._refresh()  # no loss is judged by what was seen before it
         passing: list[ClientError] = []
         for target, error in troubles.items():
             if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
