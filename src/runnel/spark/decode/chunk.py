@@ -39,8 +39,9 @@ from runnel.wire.compression import DECOMPRESSED_BYTES_MAX
 from runnel.wire.errors import Malformed
 
 ROWS_MAX = 1 << 16
-FEW_OF = 4
 """Records that are handed on at once, unless a single batch holds more."""
+FEW_OF = 4
+"""An index is copied where fewer than one of so many of its rows are wanted."""
 INFLATED_BYTES_MAX = 32 << 20
 """Decompressed bytes that are held at once, unless a single batch holds more."""
 ABORT_MARKER = 0

@@ -6,10 +6,12 @@ waits, `add` does not return until some of it has arrived.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from runnel.client.errors import ClientError, refused
 from runnel.client.metadata import TopicPartition
@@ -36,10 +38,12 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 _ARRIVED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _NO_IDEMPOTENCE = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
+log = logging.getLogger("runnel.spark")
+
 
 @dataclass(slots=True)
 class Identity:
-    """Whom the broker takes this task for: what makes a batch that is sent twice be stored once."""
+    """Whom the broker takes this task, and those after it, for: a batch that is sent twice is stored once."""
 
     producer_id: int = -1
     producer_epoch: int = -1
@@ -65,8 +69,14 @@ def idempotent_identity(cluster: Cluster) -> Identity:
             return Identity(reply.producer_id, reply.producer_epoch)
         except ClientError as error:
             if error.code in _NO_IDEMPOTENCE:
+                _warn_once(error.message)
                 return Identity()
             patience.wait_or_raise(error)
+
+
+@cache
+def _warn_once(error: str) -> None:
+    log.warning("%s: writing without idempotence, so a retry may write records twice", error)
 
 
 class Sender:
