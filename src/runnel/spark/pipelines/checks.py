@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StringType, StructField, StructType
 
 from runnel.client.configs import ResourceType
-from runnel.client.errors import ClientError
+from runnel.client.errors import ClientError, known_code
 from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings
@@ -60,9 +60,10 @@ class Brokers:
         try:
             with Cluster(quick) as cluster:
                 found = cluster.refresh(sorted(topics)).topics
-                unknown = [name for name in sorted(topics) if found[name].error_code]
-                if unknown and not (created and _creates_topics(cluster)):
-                    yield from (_reason(name, found[name].error_code, settings.bootstrap) for name in unknown)
+                wrong = {name: found[name].error_code for name in sorted(topics) if found[name].error_code}
+                if created and ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in wrong.values() and _creates_topics(cluster):
+                    wrong = {name: code for name, code in wrong.items() if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+                yield from (_reason(name, code, settings.bootstrap) for name, code in wrong.items())
         except ClientError as error:
             self._failed[settings.bootstrap] = error.message
             yield f"the broker at {settings.bootstrap} does not answer ({error.message}): start it with `runnel serve`"
@@ -70,7 +71,7 @@ class Brokers:
 
 def _reason(topic: str, code: int, bootstrap: str) -> str:
     if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return f"topic '{topic}' at {bootstrap}: {ErrorCode(code).name.lower().replace('_', ' ')}"
+        return f"topic '{topic}' at {bootstrap}: {known_code(code).name.lower().replace('_', ' ')}"
     return f"there is no topic '{topic}' at {bootstrap}: create it with `runnel topic create {topic} -b {bootstrap}`"
 
 
