@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -44,6 +47,9 @@ def complaints(folder: Path) -> list[str]:
         (GOOD.replace("/**", "/sql/**"), "no file matches"),
         (GOOD.replace("/**", "/*.py"), "Only file paths, or folder paths ending with /** are allowed"),
         (GOOD.replace("glob:\n", "globs:\n"), "must be `glob: {include: transformations/**}`"),
+        (GOOD + "database: 2026\n", "spark-pipeline.yml:6: database must be a text: write it in quotes"),
+        (GOOD + "schema: yes\n", "spark-pipeline.yml:6: schema must be a text"),
+        (GOOD + "catalog: [a]\n", "spark-pipeline.yml:6: catalog must be a text"),
         (GOOD + "configuration: [a]\n", "configuration"),
         (GOOD + "configuration:\n  spark.sql.shuffle.partitions: 2\n", "spark.sql.shuffle.partitions"),
         (GOOD.replace("file:///", "file://"), "must be an absolute URI"),
@@ -148,3 +154,17 @@ def test_projects_under_a_folder(tmp_path: Path) -> None:
     write(tmp_path / ".hidden" / "c", GOOD)
     assert [path.parent.name for path in find_projects(tmp_path, 3)] == ["a", "b"]
     assert [path.parent.name for path in find_projects(tmp_path, 1)] == ["a"]
+
+
+def test_folders_of_others_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests may run as root, whom no folder refuses."""
+    write(tmp_path / "a", GOOD)
+    (tmp_path / "locked").mkdir()
+
+    def scandir(folder: Path, real: Callable[..., Any] = os.scandir) -> Any:
+        if folder == tmp_path / "locked":
+            raise PermissionError(13, "Permission denied")
+        return real(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert [path.parent.name for path in find_projects(tmp_path, 3)] == ["a"]

@@ -6,6 +6,7 @@ In: a folder or a `spark-pipeline.yml`. Out: a `Place`, or ProjectError with eve
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import yaml
 
 SPEC_FILE_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SPEC_FIELDS = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
+PLACE_FIELDS = ("catalog", "database", "schema")
 NOTES_FOLDER = "_runnel"
 """Under the storage: what `runnel pipeline` writes there. Spark's own folders are named otherwise."""
 # As Hadoop reads a URI: what follows the scheme and the host is the path, and nothing in it is escaped.
@@ -110,12 +112,15 @@ def _find_spec(folder: Path, place: str | Path) -> Path:
 
 def find_projects(folder: Path, depth_max: int) -> Iterator[Path]:
     """The spec files in a folder and below, not looking into projects, hidden folders and the like."""
-    found = [folder / name for name in SPEC_FILE_NAMES if (folder / name).is_file()]
-    yield from found[:1]
-    if found or depth_max == 0:
+    try:
+        found = [folder / name for name in SPEC_FILE_NAMES if (folder / name).is_file()]
+        with os.scandir(folder) as entries:
+            folders = sorted(folder / entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:  # of others, or gone this moment
         return
-    for below in sorted(folder.iterdir()):
-        if below.is_dir() and not below.is_symlink() and not below.name.startswith((".", "_")):
+    yield from found[:1]
+    for below in folders if not found and depth_max else ():
+        if not below.name.startswith((".", "_")):
             yield from find_projects(below, depth_max - 1)
 
 
@@ -125,6 +130,9 @@ def _spec_problems(path: Path) -> Iterator[Problem]:
         text = path.read_text(encoding="utf-8")
         yaml.safe_load(text)  # tags that mean nothing here, keys that cannot be any
         document = yaml.compose(text)
+    except OSError as error:
+        yield Problem(f"the file cannot be read: {error.strerror}", path.name)
+        return
     except UnicodeDecodeError:
         yield Problem("the file is not UTF-8 text", path.name)
         return
@@ -142,6 +150,8 @@ def _spec_problems(path: Path) -> Iterator[Problem]:
             yield Problem(f"unknown field '{key.value}': {_nearest(key.value)}", path.name, line)
         elif key.value == "name" and not (isinstance(value, yaml.ScalarNode) and value.value):
             yield Problem("name must be a text", path.name, line)
+        elif key.value in PLACE_FIELDS and not _is_text(value):
+            yield Problem(f"{key.value} must be a text: write it in quotes", path.name, line)
         elif key.value == "storage":
             yield from _storage_problems(path, value.value, line)
         elif key.value == "libraries":
@@ -151,6 +161,11 @@ def _spec_problems(path: Path) -> Iterator[Problem]:
             yield Problem(f"the field '{name}' is missing", path.name)
     if "libraries" not in seen:
         yield Problem("the field 'libraries' is missing: it says where the definitions are", path.name)
+
+
+def _is_text(node: yaml.Node) -> bool:
+    """Or nothing at all, as if the field were not there."""
+    return isinstance(node, yaml.ScalarNode) and node.tag in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:null")
 
 
 def _nearest(name: str) -> str:
