@@ -181,6 +181,83 @@ def test_a_full_refresh_computes_anew_and_a_refresh_leaves_the_others(
     assert unknown.error == "there is no table 'copies' to refresh: did you mean 'copied'?"
 
 
+CHOSEN = """
+CREATE MATERIALIZED VIEW chosen AS SELECT 1 AS x;
+CREATE STREAMING TABLE chosen_not AS SELECT * FROM STREAM chosen_from;
+CREATE STREAMING TABLE chosen_from AS SELECT 1 AS x FROM STREAM chosen_topic;
+CREATE FLOW chosen_more AS INSERT INTO chosen_not BY NAME SELECT * FROM STREAM chosen_from;
+CREATE MATERIALIZED VIEW default.chosen_too AS SELECT 2 AS x;
+"""
+CHOSEN_NOT = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+spark = SparkSession.active()
+dp.create_sink("chosen_sink", "runnel", {{"kafka.acks": "two", "kafka.bootstrap.servers": "{bootstrap}"}})
+@dp.temporary_view
+def chosen_topic():
+    reader = spark.readStream.format("runnel").option("kafka.bootstrap.servers", "{bootstrap}")
+    return reader.option("subscribe", "{topic}").load()
+@dp.append_flow(target="chosen_sink")
+def chosen_flow():
+    return spark.readStream.table("chosen_topic")
+@dp.table
+def chosen_copy():
+    return spark.readStream.table("chosen_topic").select("value")
+"""
+
+
+def test_a_run_of_some_tables_is_not_refused_for_others(
+    open_project: Open, write_project: Write, bootstrap: str, new_name: Callable[[], str]
+) -> None:
+    topic = new_name()
+    files = {"chosen.sql": CHOSEN, "other.py": CHOSEN_NOT.format(bootstrap=bootstrap, topic=topic)}
+    session = open_project(write_project(files))
+    assert len(session.run().problems) == 3, "a topic, a sink, two flows into one table"
+    for name in ("chosen", "spark_catalog.default.chosen", "chosen_too", "DEFAULT.chosen_too"):
+        result = session.run(refresh=[name])
+        assert result.ok, result.error
+    assert session.spark.table("chosen").count() == session.spark.table("chosen_too").count() == 1
+    (problem,) = session.run(refresh=["chosen", "chosen_copy"]).problems
+    assert f"there is no topic '{topic}'" in problem.message, "a view's problem is that of who reads it"
+    (problem,) = session.run(full_refresh=["chosen_not"]).problems
+    assert problem.flow == "chosen_more"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("", "'' is no name of a table to refresh"),
+        ("nowhere.named", "there is no table 'nowhere.named' to refresh: did you mean 'named'?"),
+        ("nothing", "there is no table 'nothing' to refresh"),
+    ],
+)
+def test_names_that_there_is_nothing_to_refresh_by(
+    open_project: Open, write_project: Write, name: str, answer: str
+) -> None:
+    session = open_project(write_project({"one.sql": "CREATE MATERIALIZED VIEW named AS SELECT 1 AS x;"}))
+    assert session.run(full_refresh=[name]).error == answer
+
+
+@pytest.mark.filterwarnings("ignore:.*RETRIES_EXCEEDED")
+def test_a_jvm_that_has_ended_is_said_to_have(write_project: Write) -> None:
+    """And not that whatever was asked of it is wrong."""
+    from runnel.spark.pipelines import PipelineSession
+    from runnel.spark.pipelines.engine import EngineFailed
+
+    folder = write_project({"one.sql": "CREATE MATERIALIZED VIEW gone AS SELECT 1 AS x;"})
+    with (folder / "spark-pipeline.yml").open("a") as spec:
+        spec.write("database: gone\n")
+    with PipelineSession(folder, master="local[1]", conf={"spark.driver.memory": "1g"}) as session:
+        jvm = session._engine._gateway.proc
+        jvm.kill()
+        jvm.wait()
+        result = session.run()
+        words = f"Spark's JVM has ended; what it said last is in {session.project.notes / 'spark.log'}"
+        assert (result.status, result.error, result.problems) == ("failed", words, ())
+        with pytest.raises(EngineFailed, match="Spark's JVM has ended"):
+            session.validate()
+
+
 def test_a_table_that_another_project_filled_is_not_added_to(
     open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str]
 ) -> None:

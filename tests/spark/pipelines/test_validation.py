@@ -126,7 +126,8 @@ def test_what_sinks_need(
 dp.create_sink("s_wrong_option", "runnel", {{**{options}, "kafka.acks": "two"}})
 dp.create_sink("s_no_format", "kafkaesque", {{}})
 dp.create_sink("s_lake", "runnel-lake", {{"paht": "{tmp_path}"}})
-for name in ("s_wrong_option", "s_no_format", "s_lake"):
+dp.create_sink("s_memory", "memory", {{}})
+for name in ("s_wrong_option", "s_no_format", "s_lake", "s_memory"):
     dp.append_flow(target=name, name=name + "_flow")(lambda: topic("{there}"))
 """
     session = open_project(write_project({"sinks.py": HEAD.format(bootstrap=bootstrap) + sinks}))
@@ -134,6 +135,7 @@ for name in ("s_wrong_option", "s_no_format", "s_lake"):
     one_of(problems, r"^transformations/sinks.py:8: sink s_wrong_option: option kafka.acks is 'two'")
     one_of(problems, r"^transformations/sinks.py:9: sink s_no_format: there is no format 'kafkaesque'")
     one_of(problems, r"^transformations/sinks.py:10: sink s_lake: format runnel-lake has no option 'paht'")
+    assert len(problems) == 3, problems
     refused = [str(problem) for problem in session.run().problems]
     assert refused == [text for text in problems if "s_no_format" not in text], "a run says so at once, too"
     columns = f"""
@@ -268,10 +270,42 @@ def test_a_database_of_the_spec_is_made_by_the_first_run(open_project: Open, wri
     with (folder / "spark-pipeline.yml").open("a") as spec:
         spec.write("database: d_sales\n")
     session = open_project(folder)
-    one_of(found(session), r"^spark-pipeline.yml: \[SCHEMA_NOT_FOUND\] The schema `spark_catalog`.`d_sales` cannot be")
+    assert found(session) == [], "a database that the first run makes is none that is missing"
     result = session.run()
     assert result.ok, result.error
     assert (found(session), session.spark.table("d_sales.d_one").count()) == ([], 1)
+
+
+def test_a_database_that_cannot_be_made_is_a_problem_of_the_spec(open_project: Open, write_project: Write) -> None:
+    folder = write_project({"one.sql": "CREATE MATERIALIZED VIEW d_two AS SELECT 1 AS x;"})
+    with (folder / "spark-pipeline.yml").open("a") as spec:
+        spec.write("database: d`no-name\n")
+    assert str(open_project(folder).run().error).startswith("spark-pipeline.yml: database 'd`no-name' cannot be made: ")
+
+
+def test_with_a_database_of_the_spec_a_problem_is_told_once(open_project: Open, write_project: Write) -> None:
+    flows = """
+@dp.table
+def d_wrong_option():
+    return topic("x", startingOffset="earliest")
+"""
+    folder = write_project({"flows.py": HEAD.format(bootstrap="127.0.0.1:1") + flows})
+    with (folder / "spark-pipeline.yml").open("a") as spec:
+        spec.write("database: d_told_once\n")
+    session = open_project(folder)
+    session.make_database()
+    (problem,) = found(session, ask_brokers=False)
+    assert problem.startswith("transformations/flows.py:8: flow d_wrong_option: there is no option"), problem
+    (folder / "transformations" / "flows.py").unlink()
+    sql = "CREATE MATERIALIZED VIEW d_wrong_column AS SELECT nothing FROM range(3);"
+    (folder / "transformations" / "one.sql").write_text(sql)
+    (problem,) = found(session)
+    assert problem.startswith("transformations/one.sql:1: flow d_wrong_column: "), problem
+
+
+def test_names_of_files_are_no_patterns(open_project: Open, write_project: Write) -> None:
+    (problem,) = found(open_project(write_project({"[a].py": "import no_such_module\n"})))
+    assert problem.startswith("transformations/[a].py:1: ModuleNotFoundError"), problem
 
 
 @pytest.mark.parametrize(
@@ -342,6 +376,15 @@ def test_a_broker_that_answered_before_is_waited_for(tmp_path: Path) -> None:
         assert list(Brokers(known=True).missing_topics(settings, set(), created=False)) == []
     finally:
         broker.kill()
+
+
+def test_a_broker_creates_the_topic_of_a_sink_but_not_with_any_name(
+    start_broker: Callable[..., BrokerProcess], new_name: Callable[[], str]
+) -> None:
+    settings, name = BrokerSettings(start_broker().address), new_name()
+    (reason,) = Brokers().missing_topics(settings, {"no/name", name}, created=True)
+    assert reason == f"topic 'no/name' at {settings.bootstrap}: invalid topic exception"
+    assert len(list(Brokers().missing_topics(settings, {"no/name", name}, created=False))) == 2
 
 
 def test_what_definitions_print_is_not_mixed_with_what_programs_read(

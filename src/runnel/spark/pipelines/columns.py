@@ -18,9 +18,8 @@ from runnel.spark.lake.options import parse_lake_options
 from runnel.spark.lake.sink import check_rows
 from runnel.spark.pipelines.checks import LAKE_SINK, TOPIC_SINK
 from runnel.spark.pipelines.definitions import Definitions
-from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.file_tables import TableName, resolve
-from runnel.spark.pipelines.places import find_flow
+from runnel.spark.pipelines.places import find_flow, own_name
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.relations import frame, inlined
 from runnel.spark.pipelines.resolved import ResolvedFlow, resolved_flows
@@ -51,7 +50,7 @@ def check_columns(
             elif table in streaming and (there := _schema_there(session, table)) is not None:
                 _check_table(table, there, flow.schema)
         except OptionError as error:
-            yield Problem(str(error), *find_flow(project, noted, flow.name), short_name(flow.name))
+            yield Problem(str(error), *find_flow(project, noted, flow.name), own_name(project, noted, flow.name))
 
 
 def _written(noted: Definitions, session: SparkSession, jvm: Any) -> Iterator[ResolvedFlow]:

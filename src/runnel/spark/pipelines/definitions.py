@@ -7,6 +7,7 @@ where, which topics it reads, what each sink is; plus the problems of files that
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import re
 import sys
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark.sql.connect.proto as protocol
 from pyspark.errors import PySparkException
-from pyspark.pipelines.cli import LibrariesGlob, register_definitions
+from pyspark.pipelines.cli import LibrariesGlob, PipelineSpec, register_definitions
 from pyspark.pipelines.output import Output, Sink, StreamingTable, TemporaryView
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
 from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
 
 from runnel.spark.pipelines.engine import connect_mode
+from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.messages import plain_message
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.relations import Source, find_sources, inlined
@@ -62,7 +64,7 @@ class Definitions:
 
     def flow(self, name: str) -> FlowDefinition | None:
         """By its name, or by the name that Spark gives it, `spark_catalog.default.name`."""
-        return self.flows.get(name) or self.flows.get(name.rpartition(".")[2])
+        return self.flows.get(name) or self.flows.get(short_name(name)) or self.flows.get(name.rpartition(".")[2])
 
     def views(self) -> dict[str, Any]:
         """The queries of temporary views, which exist nowhere but in the graph."""
@@ -138,29 +140,36 @@ class NotingRegistry(SparkConnectGraphElementRegistry):
 
 
 @contextlib.contextmanager
-def read_definitions(project: Project, session: SparkSession) -> Iterator[Definitions]:
-    """A graph with everything that loads, for as long as it is needed; what does not load is a problem of its file."""
+def read_definitions(project: Project, session: SparkSession, *, has_database: bool = True) -> Iterator[Definitions]:
+    """A graph with everything that loads, for as long as it is needed; what does not load is a problem of its file.
+    `has_database`: whether the one of the spec is there; else names without one mean Spark's default."""
     spec: Any = session
-    graph_id = _create(project, spec)
+    graph_id = _create(project, spec, project.spec.database if has_database else None)
     noted = Definitions(graph_id)
     registry = NotingRegistry(session, project, noted)
     with connect_mode(session):
         for path in project.definitions():
             with _collecting(project, path, noted.problems), _without_sparks_lines():
-                one = replace(project.spec, libraries=[LibrariesGlob(project.relative(path))])
-                register_definitions(project.spec_path, registry, one, spec, graph_id)
+                register_definitions(project.spec_path, registry, _only(project, path), spec, graph_id)
     try:
         yield noted
     finally:
         _drop(session, graph_id)
 
 
-def _create(project: Project, session: Any) -> str:
+def _only(project: Project, path: Path) -> PipelineSpec:
+    """The spec with one file. Its name is no pattern, and Spark takes an escaped one for a pattern that it forbids."""
+    spec = replace(project.spec, libraries=[])
+    object.__setattr__(spec, "libraries", [LibrariesGlob(glob.escape(project.relative(path)))])
+    return spec
+
+
+def _create(project: Project, session: Any, database: str | None) -> str:
     try:
         return create_dataflow_graph(
             session,
             default_catalog=project.spec.catalog,
-            default_database=project.spec.database,
+            default_database=database,
             sql_conf=project.spec.configuration,
         )
     except PySparkException as error:  # the spec names a catalog or a database that is not there

@@ -46,16 +46,17 @@ QUIET = {"spark.sql.connect.serverStacktrace.enabled": "false"}
 
 
 class EngineFailed(RuntimeError):
-    """The JVM did not start; the message has what it said."""
+    """The JVM did not start, or it has ended; the message has what it said, or where that is."""
 
 
 class Engine:
     """Where sessions come from. Use as a context manager, or `close` it."""
 
-    def __init__(self, url: str, gateway: Any = None, context: Any = None) -> None:
+    def __init__(self, url: str, gateway: Any = None, context: Any = None, log: Path | None = None) -> None:
         self.url = url
         self._gateway = gateway
         self._context = context
+        self._log = log
 
     def __enter__(self) -> Engine:
         return self
@@ -120,6 +121,11 @@ class Engine:
         """Whether a JVM of our own has ended by itself: killed, or out of memory."""
         return self._gateway is not None and self._gateway.proc is not None and self._gateway.proc.poll() is not None
 
+    @property
+    def last_words(self) -> str:
+        """Of a JVM that is gone: whatever else is said by then is a consequence."""
+        return "Spark's JVM has ended" + (f"; what it said last is in {self._log}" if self._log else "")
+
 
 def start_engine(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, app_name: str, log: Path | None = None
@@ -142,7 +148,7 @@ def start_engine(
         raise EngineFailed(f"Spark does not start on {settings['spark.master']}: {reason}") from error
     service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
     port = service.localPort()
-    return Engine(f"sc://localhost:{port}/;token={token}", gateway, context)
+    return Engine(f"sc://localhost:{port}/;token={token}", gateway, context, log)
 
 
 def _launch(settings: Mapping[str, str], log: Path | None) -> Any:

@@ -53,10 +53,18 @@ class _Flow:
 
 
 def check_tables(
-    project: Project, noted: Definitions, session: SparkSession, emptied: Collection[str] | None = ()
+    project: Project,
+    noted: Definitions,
+    session: SparkSession,
+    emptied: Collection[str] | None = (),
+    chosen: Collection[str] = (),
 ) -> Iterator[Problem]:
-    """`emptied`: the tables that this run empties before it writes to them; None means all."""
+    """`emptied`: the tables that this run empties before it writes to them; None means all. `chosen`: those that it
+    writes to at all, if not to all of them."""
     flows = _flows_by_table(project, noted, session)
+    if chosen:
+        written = {resolve(project, name) for name in chosen}
+        flows = {table: found for table, found in flows.items() if table in written}
     kept = {} if emptied is None else dict(flows)
     for name in emptied or ():
         kept.pop(resolve(project, name), None)

@@ -41,6 +41,11 @@ def find_sources(relation: Any) -> Iterator[Source]:
             yield Source(dict(read.data_source.options), read.is_streaming)
 
 
+def tables_read(relation: Any) -> set[str]:
+    """The names of tables and views in a query, as they are written."""
+    return {read.named_table.unparsed_identifier for read in _reads(relation) if read.HasField("named_table")}
+
+
 def reads_only_topics(relation: Any) -> bool:
     """Whether the query depends on nothing but `runnel` sources: then it can be run again by itself."""
     return all(read.HasField("data_source") and read.data_source.format.lower() == FORMAT for read in _reads(relation))

@@ -21,7 +21,7 @@ from pyspark.pipelines.spark_connect_pipeline import start_run
 from runnel.spark.pipelines.catalog_copy import copied_catalog
 from runnel.spark.pipelines.checks import Brokers, check_sinks, check_sources
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
-from runnel.spark.pipelines.engine import Engine, start_engine
+from runnel.spark.pipelines.engine import Engine, EngineFailed, start_engine
 from runnel.spark.pipelines.failures import FlowFailure, explain
 from runnel.spark.pipelines.figures import Figures
 from runnel.spark.pipelines.file_tables import check_tables
@@ -29,8 +29,9 @@ from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
 from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED, current_state
 from runnel.spark.pipelines.project import Project, load_project
+from runnel.spark.pipelines.selection import check_selection, chosen_definitions
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
-from runnel.spark.pipelines.validation import check_selection, find_problems
+from runnel.spark.pipelines.validation import find_problems
 from runnel.spark.spark_session import is_remote
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class PipelineSession:
             self._engine.close()
 
     def validate(self, *, ask_brokers: bool = True) -> list[Problem]:
-        """What is wrong, found without running anything."""
+        """What is wrong, found without running anything. EngineFailed where Spark's JVM ends meanwhile."""
         try:
             return find_problems(
                 self.project,
@@ -140,15 +141,37 @@ class PipelineSession:
                 self._engine.jvm,
                 ask_brokers=ask_brokers and self._is_here,
                 opens_tables=self._is_here,
+                has_database=not self._makes_database or self._has_database(),
             )
-        except ProjectError as error:
+        except (ProjectError, PySparkException) as error:
+            return self._problems_of(error)
+
+    def _problems_of(self, error: ProjectError | PySparkException) -> list[Problem]:
+        if self._engine.is_gone:
+            raise EngineFailed(self._engine.last_words) from error
+        if isinstance(error, ProjectError):
             return error.problems
+        raise error
+
+    @property
+    def _makes_database(self) -> bool:
+        """Spark makes tables, and asks for the spec's database to be there. The catalog of a server elsewhere is left
+        as it is."""
+        return bool(self.project.spec.database) and not self.project.spec.catalog and self._is_here
+
+    def _has_database(self) -> bool:
+        return self.spark.catalog.databaseExists(_quoted(self.project.spec.database or ""))
 
     def make_database(self) -> None:
-        """The one of the spec: Spark makes tables, and asks for this to be there. The catalog of a server elsewhere is
-        left as it is."""
-        if self.project.spec.database and not self.project.spec.catalog and self._is_here:
-            self.spark.sql(f"CREATE DATABASE IF NOT EXISTS `{self.project.spec.database}`").collect()
+        """The one of the spec, if it is not there."""
+        if not self._makes_database:
+            return
+        name = self.project.spec.database or ""
+        try:
+            self.spark.sql(f"CREATE DATABASE IF NOT EXISTS {_quoted(name)}").collect()
+        except PySparkException as error:
+            message = f"database '{name}' cannot be made: {plain_message(error)}"
+            raise ProjectError([Problem(message, self.project.spec_path.name)]) from error
 
     def run(
         self,
@@ -165,15 +188,14 @@ class PipelineSession:
         try:
             self.make_database()
             with read_definitions(self.project, self.spark) as noted:
-                brokers = Brokers(known=self._has_run) if self._is_here else None
-                problems = noted.problems or [
-                    *check_selection(self.project, noted, [*full_refresh, *refresh]),
-                    *check_sources(noted, brokers),
-                    *check_sinks(self.project, noted, brokers),
-                    *check_tables(self.project, noted, self.spark, None if full_refresh_all else full_refresh),
-                ]
+                chosen = () if full_refresh_all else (*full_refresh, *refresh)
+                problems = (
+                    noted.problems
+                    or list(check_selection(self.project, noted, chosen))
+                    or self._problems(noted, chosen, None if full_refresh_all else full_refresh)
+                )
                 if problems:
-                    return RunResult(problems=problems, seconds=time.monotonic() - started_s)
+                    raise ProjectError(problems)
                 with self._listening(figures), self._tagged():
                     try:
                         for event in self._events(noted, full_refresh, full_refresh_all, refresh):
@@ -184,10 +206,26 @@ class PipelineSession:
                 self._has_run = True
                 failures = [] if stopped or error is None else list(self._explain(noted, figures, error))
                 return RunResult(figures.flows, (), failures, stopped, time.monotonic() - started_s)
-        except ProjectError as wrong:
-            return RunResult(problems=wrong.problems, seconds=time.monotonic() - started_s)
+        except (ProjectError, PySparkException) as wrong:
+            return self._not_run(wrong, time.monotonic() - started_s)
         finally:
             self._stopping.clear()
+
+    def _problems(self, noted: Definitions, chosen: Sequence[str], emptied: Sequence[str] | None) -> list[Problem]:
+        """Of what this run would do only."""
+        brokers = Brokers(known=self._has_run) if self._is_here else None
+        used = chosen_definitions(self.project, noted, chosen)
+        return [
+            *check_sources(used, brokers),
+            *check_sinks(self.project, used, brokers),
+            *check_tables(self.project, noted, self.spark, emptied, chosen),
+        ]
+
+    def _not_run(self, error: ProjectError | PySparkException, seconds: float) -> RunResult:
+        try:
+            return RunResult(problems=self._problems_of(error), seconds=seconds)
+        except EngineFailed as gone:
+            return RunResult(failures=[FlowFailure(None, str(gone))], seconds=seconds)
 
     def interrupt(self) -> None:
         """End the run that is under way; it fails as stopped, and the next one goes on where it was."""
@@ -217,7 +255,7 @@ class PipelineSession:
 
     def _explain(self, noted: Definitions, figures: Figures, error: PySparkException) -> Iterator[FlowFailure]:
         if self._engine.is_gone:
-            yield FlowFailure(None, f"Spark's JVM has ended; what it said last is in {self.project.notes / LOG_FILE}")
+            yield FlowFailure(None, self._engine.last_words)
             return
         failed = [progress for progress in figures.flows.values() if progress.status == "FAILED"]
         for progress in failed:
@@ -286,5 +324,12 @@ def validate(
         PipelineSession(loaded, conf=conf, engine=engine) as session,
     ):
         if settings != wanted:  # a copy, where the database may be made that a run would make
-            session.make_database()
+            try:
+                session.make_database()
+            except ProjectError as error:
+                return session._problems_of(error)
         return session.validate(ask_brokers=ask_brokers)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -61,6 +61,12 @@ def streaming_definitions(project: Project) -> tuple[list[SqlTable], list[SqlFlo
     return tables, flows
 
 
+def defined_names(project: Project) -> Iterator[str]:
+    """Of tables, views and flows."""
+    for _, text in _texts(project):
+        yield from (found["name"] for found in _DEFINED.finditer(text))
+
+
 def find_definition(project: Project, name: str) -> tuple[str | None, int | None]:
     """File and line of whatever an SQL file defines by this name."""
     for file, text in _texts(project):

@@ -5,7 +5,6 @@ In: a project and a session. Out: problems, each with its file, line and flow as
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,28 +22,34 @@ from runnel.spark.pipelines.checks import (
 )
 from runnel.spark.pipelines.columns import check_columns
 from runnel.spark.pipelines.definitions import Definitions, read_definitions
-from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.messages import condition, flow_event, plain_message
-from runnel.spark.pipelines.places import find_flow
+from runnel.spark.pipelines.places import find_flow, own_name
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.spec_file import Problem
-from runnel.spark.pipelines.sql_files import find_definition
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 # How Spark writes names of tables and flows into its messages: 'catalog.database.table', or each part in backticks.
 _NAMES = re.compile(r"(?<=')[\w.-]+(?=')|`[^`]+`(?:\.`[^`]+`)*")
+WRITE_ONLY = ("memory",)
+"""A format of Spark's own that nothing can be read from."""
 
 
 def find_problems(
-    project: Project, session: SparkSession, jvm: Any, *, ask_brokers: bool, opens_tables: bool
+    project: Project,
+    session: SparkSession,
+    jvm: Any,
+    *,
+    ask_brokers: bool,
+    opens_tables: bool,
+    has_database: bool = True,
 ) -> list[Problem]:
     """By file and line: Spark resolves flows side by side, and tells of them in any order. `jvm`: that of the session,
-    None where it is elsewhere."""
+    None where it is elsewhere. `has_database`: whether the one of the spec is there, and not still to be made."""
     brokers = Brokers() if ask_brokers else None
-    with read_definitions(project, session) as noted:
+    with read_definitions(project, session, has_database=has_database) as noted:
         problems = _all_problems(project, session, noted, brokers) or list(
             check_columns(project, noted, session, jvm, opens_tables=opens_tables)
         )
@@ -96,30 +101,19 @@ def _graph_problem(project: Project, noted: Definitions, message: str) -> Proble
 
 
 def _flow_problem(project: Project, noted: Definitions, name: str, message: str) -> Problem:
-    return Problem(message, *find_flow(project, noted, name), short_name(name))
+    return Problem(message, *find_flow(project, noted, name), own_name(project, noted, name))
 
 
 def check_formats(project: Project, noted: Definitions, session: SparkSession) -> Iterator[Problem]:
     """A sink's format is looked for only when it is written to; reading from it asks the same question."""
     for sink in noted.sinks.values():
-        if sink.format in (TOPIC_SINK, LAKE_SINK):
+        if sink.format in (TOPIC_SINK, LAKE_SINK, *WRITE_ONLY):
             continue
         try:
             _ = session.read.format(sink.format).load().schema
         except PySparkException as error:
             if condition(str(error)).startswith("DATA_SOURCE_NOT_FOUND"):
                 yield at_sink(project, sink, f"there is no format '{sink.format}' (ours are runnel and runnel-lake)")
-
-
-def check_selection(project: Project, noted: Definitions, tables: Iterable[str]) -> Iterator[Problem]:
-    """A table that is not there is nothing to refresh: Spark would do nothing, and call that done."""
-    for table in tables:
-        name = table.rpartition(".")[2]
-        if not {table, name} & noted.output_names and find_definition(project, name) == (None, None):
-            close = difflib.get_close_matches(name, noted.output_names, n=1)
-            yield Problem(
-                f"there is no table '{table}' to refresh" + (f": did you mean '{close[0]}'?" if close else "")
-            )
 
 
 def static_settings(project: Project, session: SparkSession) -> Iterator[Problem]:
