@@ -6,23 +6,32 @@ In: `kafka.bootstrap.servers` and `table`, one of `TABLES`. Out: one small table
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from runnel.client.cluster import Cluster
 from runnel.client.configs import ConfigResource, ResourceType, describe_configs
-from runnel.client.errors import ClientError
-from runnel.client.groups import list_groups
+from runnel.client.errors import ClientError, refused
+from runnel.client.groups import CLASSIC, CONSUMER, list_groups
 from runnel.client.lag import GroupLag, group_lags
 from runnel.client.metadata import TopicPartition
 from runnel.client.offsets import bounds
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings, broker_settings, kafka_settings
+from runnel.wire.errors import ErrorCode
 
 CLIENT_ID = "runnel-spark-admin"
 Row: TypeAlias = tuple[Any, ...]
+Name = TypeVar("Name")
+Value = TypeVar("Value")
+_GONE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.BROKER_NOT_AVAILABLE)
+_FORBIDDEN = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
 
 
 async def brokers(cluster: Cluster) -> AsyncIterator[Row]:
@@ -53,16 +62,13 @@ async def partitions(cluster: Cluster) -> AsyncIterator[Row]:
 
 
 async def groups(cluster: Cluster) -> AsyncIterator[Row]:
-    lags = await group_lags(cluster, [group.group_id for group in await list_groups(cluster)])
-    for group_id, lag in lags.items():
-        if isinstance(lag, GroupLag):
-            yield group_id, lag.view.type, lag.view.state, len(lag.view.members), lag.total
+    for group_id, lag in await _lags(cluster):
+        yield group_id, lag.view.type, lag.view.state, len(lag.view.members), lag.total
 
 
 async def group_partitions(cluster: Cluster) -> AsyncIterator[Row]:
-    lags = await group_lags(cluster, [group.group_id for group in await list_groups(cluster)])
-    for group_id, lag in lags.items():
-        for row in lag.rows if isinstance(lag, GroupLag) else ():
+    for group_id, lag in await _lags(cluster):
+        for row in lag.rows:
             committed = row.committed.offset if row.committed is not None else None
             member = row.owner.member_id if row.owner is not None else None
             yield (group_id, *row.target, committed, row.end_offset, row.lag, member)
@@ -72,10 +78,36 @@ async def configs(cluster: Cluster) -> AsyncIterator[Row]:
     view = await cluster.refresh(None)
     wanted = [ConfigResource(ResourceType.TOPIC, name) for name in view.topics]
     wanted += [ConfigResource(ResourceType.BROKER, str(node_id)) for node_id in view.brokers]
-    for resource, entries in (await describe_configs(cluster, wanted)).items():
-        for entry in entries if not isinstance(entries, ClientError) else ():
+    for resource, entries in _present(await describe_configs(cluster, wanted)):
+        for entry in entries:
             kind = resource.type.name.lower()
             yield kind, resource.name, entry.name, entry.value, entry.source, entry.read_only, entry.sensitive
+
+
+async def _lags(cluster: Cluster) -> list[tuple[str, GroupLag]]:
+    """Of consumer groups: those of other types (share, streams) have no lag of this kind."""
+    listed = [group.group_id for group in await list_groups(cluster) if group.type in (CLASSIC, CONSUMER)]
+    lags = await group_lags(cluster, listed)
+    for topic in cluster.view.topics.values():
+        if topic.error_code in _FORBIDDEN:
+            raise _told(refused(topic.error_code, f"topic '{topic.name}'"))
+    return list(_present(lags))
+
+
+def _present(found: Mapping[Name, Value | ClientError]) -> Iterator[tuple[Name, Value]]:
+    """What was deleted since it was listed is no row; whatever else is not told is an error, not an absence."""
+    for name, value in found.items():
+        if not isinstance(value, ClientError):
+            yield name, value
+        elif value.code not in _GONE:
+            raise _told(value)
+
+
+def _told(error: ClientError) -> ClientError:
+    if error.code not in _FORBIDDEN:
+        return error
+    needed = "Describe on all topics and groups, and for the table configs DescribeConfigs on all topics and brokers"
+    return ClientError(f"{error.message}; runnel-admin needs ACLs that allow {needed}", code=error.code)
 
 
 class AdminTable(NamedTuple):

@@ -1,13 +1,20 @@
 """The admin tables, read from a real broker: every row has its schema's columns, and says what is so."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 
-from runnel.spark.admin import AdminDataSource
+from client.scripted import Answer, Script, answering, scripted_server
+from runnel.client.cluster import Cluster
+from runnel.client.errors import ClientError
+from runnel.spark.admin import TABLES, AdminDataSource
 from runnel.spark.errors import OptionError
 from runnel.testing.broker import Broker
+from runnel.wire.apis import KAFKA_RANGES, ApiKey
+from runnel.wire.errors import ErrorCode
+from runnel.wire.messages import Struct
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +67,43 @@ def test_brokers(broker: Broker) -> None:
     (row,) = read(broker, "brokers")
     assert f"{row['host']}:{row['port']}" == broker.bootstrap_servers
     assert row["is_controller"] is True
+
+
+def forbidding(listed: str) -> Script:
+    """A broker with one group of that type, which nobody may describe."""
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    node = {"node_id": 0, "host": "127.0.0.1"}
+
+    def metadata(_: Struct) -> dict[str, object]:
+        return {"brokers": [{**node, "port": ports[0], "rack": None}], "controller_id": 0, "topics": []}
+
+    def coordinator(_: Struct) -> dict[str, object]:
+        return {"coordinators": [{"key": "shop", **node, "port": ports[0], "error_code": 0}]}
+
+    answers: dict[ApiKey, Answer] = {
+        ApiKey.METADATA: metadata,
+        ApiKey.FIND_COORDINATOR: coordinator,
+        ApiKey.LIST_GROUPS: {"groups": [{"group_id": "shop", "protocol_type": "", "group_type": listed}]},
+        ApiKey.DESCRIBE_GROUPS: {"groups": [{"group_id": "shop", "error_code": code}]},
+    }
+    ports: list[int] = []
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ports.append(writer.get_extra_info("sockname")[1])
+        await answering({key: KAFKA_RANGES[key] for key in answers}, answers)(reader, writer)
+
+    return script
+
+
+@pytest.mark.parametrize("table", ["groups", "lag"])
+def test_what_may_not_be_seen_is_an_error_and_not_an_absence(table: str) -> None:
+    async def rows(listed: str) -> list[object]:
+        async with scripted_server(forbidding(listed)) as address, Cluster(str(address)) as cluster:
+            return [row async for row in TABLES[table].rows(cluster)]
+
+    with pytest.raises(ClientError, match=r"not allowed to use group 'shop'.*; runnel-admin needs ACLs that allow Des"):
+        asyncio.run(rows("classic"))
+    assert asyncio.run(rows("share")) == [], "a group of another type has no lag of this kind"
 
 
 @pytest.mark.parametrize(
