@@ -11,9 +11,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from runnel.spark.pipelines import notes as notes_module
 from runnel.spark.pipelines import run_lines
 from runnel.spark.pipelines.figures import FlowProgress
 from runnel.spark.pipelines.notes import AlreadyRunning, RunNotes, current_state
@@ -182,6 +184,21 @@ def test_a_run_that_was_killed_is_seen_as_such(project: Project) -> None:
     state = current_state(project)
     assert (state["status"], state["alive"], state["pid"]) == ("killed", False, process.pid)
     assert (state["killed_while"], state["flows"]["orders"]["status"]) == ("running", "KILLED")
+
+
+def test_a_run_that_begins_while_somebody_looks_is_alive(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[RunNotes] = []
+
+    def state_of_a_run_that_begins(place: Project, real: Callable[..., Any] = notes_module.read_state) -> Any:
+        if not begun:
+            begun.append(RunNotes(project))
+            begun[0].__enter__()
+        return real(place)
+
+    monkeypatch.setattr(notes_module, "read_state", state_of_a_run_that_begins)
+    state = current_state(project)
+    assert (state["status"], state["alive"]) == ("starting", True)
+    begun[0].__exit__(None, None, None)
 
 
 def test_an_error_on_the_way_is_noted(project: Project) -> None:

@@ -133,13 +133,12 @@ def read_state(project: Place) -> dict[str, Any]:
         state: dict[str, Any] = json.loads((project.notes / STATE_FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return state
+    return state if isinstance(state, dict) and "status" in state else {}
 
 
 def current_state(project: Place) -> dict[str, Any]:
     """As `read_state`, with the truth about whether it still runs."""
-    alive = is_running(project)
-    state = read_state(project)
+    state, alive = _look(project)
     if state and not alive and state["status"] in ALIVE:
         return {
             **state,
@@ -149,6 +148,16 @@ def current_state(project: Place) -> dict[str, Any]:
             "alive": False,
         }
     return {**state, "alive": alive} if state else {}
+
+
+def _look(project: Place) -> tuple[dict[str, Any], bool]:
+    """The state and whether the lock is held, of one moment: a run may begin or end between the two questions."""
+    for _ in range(LOOKS_MAX):
+        state = read_state(project)
+        alive = is_running(project)
+        if alive == (state.get("status") in ALIVE) or state == read_state(project):
+            break
+    return state, alive
 
 
 def is_running(project: Place) -> bool:
