@@ -13,7 +13,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from runnel.spark.pipelines.project import CATALOG_KIND, JAVA_OPTIONS, METASTORE, Project, derby_log_option, derby_url
+from runnel.spark.pipelines.own_catalog import is_made
+from runnel.spark.pipelines.project import (
+    CATALOG_KIND,
+    JAVA_OPTIONS,
+    METASTORE,
+    WAREHOUSE,
+    Project,
+    derby_log_option,
+    derby_url,
+)
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
 
 COPIES_MAX = 50
@@ -25,14 +34,21 @@ SETTLED_S = 0.1
 def copied_catalog(project: Project, settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
     if not project.is_own_catalog(settings):
         yield dict(settings)
-    elif not project.metastore.is_dir():
-        yield {**settings, CATALOG_KIND: "in-memory"}  # nothing has run: there are no tables
-    else:
-        with tempfile.TemporaryDirectory(prefix="runnel-catalog-") as name:
-            folder = Path(name)
+        return
+    with tempfile.TemporaryDirectory(prefix="runnel-catalog-") as name:
+        folder = Path(name)
+        changed = {WAREHOUSE: str(folder / "tables")}  # for a database that is made there: its folder goes with it
+        if is_made(project.metastore):
             _copy(project.metastore, folder / "metastore")
-            changed = {METASTORE: derby_url(folder / "metastore"), JAVA_OPTIONS: derby_log_option(folder)}
-            yield {**settings, **changed}
+            changed |= {METASTORE: derby_url(folder / "metastore"), JAVA_OPTIONS: _options(project, settings, folder)}
+        else:
+            changed |= {CATALOG_KIND: "in-memory"}  # nothing has run: there are no tables
+        yield {**settings, **changed}
+
+
+def _options(project: Project, settings: Mapping[str, str], folder: Path) -> str:
+    """The user's own stay as they are."""
+    return settings[JAVA_OPTIONS].replace(derby_log_option(project.notes), derby_log_option(folder))
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -44,7 +60,7 @@ def _copy(source: Path, target: Path) -> None:
             is_whole = _stamps(source) == before
         except (FileNotFoundError, shutil.Error):  # one was removed on the way
             is_whole = False
-        if is_whole and now_ns - max(written_ns for written_ns, _ in before.values()) > SETTLED_S * 1e9:
+        if is_whole and now_ns - max((written_ns for written_ns, _ in before.values()), default=0) > SETTLED_S * 1e9:
             return
         shutil.rmtree(target, ignore_errors=True)
         time.sleep(SETTLED_S)

@@ -19,6 +19,7 @@ DEFINITION_SUFFIXES = (".py", ".sql")
 TABLES_FOLDER = "tables"
 CATALOG_KIND = "spark.sql.catalogImplementation"
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+WAREHOUSE = "spark.sql.warehouse.dir"
 METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 
 
@@ -33,7 +34,7 @@ class Project(Place):
         """
         return {
             CATALOG_KIND: "hive",
-            "spark.sql.warehouse.dir": f"{self.storage.rstrip('/')}/{TABLES_FOLDER}",
+            WAREHOUSE: f"{self.storage.rstrip('/')}/{TABLES_FOLDER}",
             METASTORE: self.derby_url,
             JAVA_OPTIONS: derby_log_option(self.notes),
             **self.spec.configuration,

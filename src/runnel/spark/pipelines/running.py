@@ -28,7 +28,8 @@ from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
 from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED, current_state
-from runnel.spark.pipelines.project import Project, load_project
+from runnel.spark.pipelines.own_catalog import remove_half_made, wait_until_free
+from runnel.spark.pipelines.project import WAREHOUSE, Project, load_project
 from runnel.spark.pipelines.selection import check_selection, chosen_definitions
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
 from runnel.spark.pipelines.validation import find_problems
@@ -102,21 +103,23 @@ class PipelineSession:
             raise
 
     def _start_engine(self, master: str | None, settings: Mapping[str, str]) -> Engine:
-        self._check_alone(settings)
+        if self.project.is_own_catalog(settings):
+            self._prepare_catalog(settings)
         self.project.notes.mkdir(parents=True, exist_ok=True)
         return start_engine(master, settings, app_name=self.project.name, log=self.project.notes / LOG_FILE)
 
-    def _check_alone(self, settings: Mapping[str, str]) -> None:
-        """Derby, which keeps the tables' names, says this in two hundred lines."""
+    def _prepare_catalog(self, settings: Mapping[str, str]) -> None:
+        """Derby, which keeps the tables' names, says in two hundred lines that another process has them."""
         state = current_state(self.project)
-        if not self.project.is_own_catalog(settings) or not state.get("alive") or state["pid"] == os.getpid():
-            return
-        tables = settings["spark.sql.warehouse.dir"]
-        message = (
-            f"pid {state['pid']} runs this pipeline, and its catalog takes one process at a time: end it with "
-            f"`runnel pipeline stop`, or read the files of its tables under {tables}"
-        )
-        raise ProjectError([Problem(message)])
+        if state.get("alive") and state["pid"] != os.getpid():
+            message = (
+                f"pid {state['pid']} runs this pipeline, and its catalog takes one process at a time: end it with "
+                f"`runnel pipeline stop`, or read the files of its tables under {settings[WAREHOUSE]}"
+            )
+            raise ProjectError([Problem(message)])
+        wait_until_free(self.project.metastore)
+        if state.get("alive"):  # the run is ours, and so is the lock: nobody else makes a catalog
+            remove_half_made(self.project.metastore)
 
     def __enter__(self) -> PipelineSession:
         return self
