@@ -17,8 +17,10 @@ import pytest
 
 from harness.conditions import wait_until
 from harness.process import BrokerProcess, watched
-from runnel.cli.demo import Stop, _once
+from runnel.cli.demo import _once
+from runnel.cli.demo_lock import alone_in
 from runnel.cli.demo_screen import Screen
+from runnel.cli.pipeline_stop import StopRequest
 
 DEADLINE_S = 900.0
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -162,8 +164,21 @@ def test_json_needs_an_end(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_spark_starts_ends_it_before_anything_is_sent() -> None:
-    stop = Stop()
-    stop(signal.SIGINT, None)
+    stop = StopRequest()
+    stop.receive(signal.SIGINT, None)
     nothing_may_be_played: Any = None
     with pytest.raises(click.Abort):
         _once(Screen(quiet=True), nothing_may_be_played, stop, 2, as_json=True)
+    with pytest.raises(KeyboardInterrupt):
+        stop.receive(signal.SIGINT, None)
+
+
+def test_a_demo_that_runs_keeps_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "demo.json").write_text("{}")
+    with alone_in(folder):
+        refused = run(tmp_path, "--once", "--fresh", "--port", "0", "--folder", "out")
+    assert refused.returncode == 1
+    assert f"a demo runs in {folder}: end it with Ctrl-C, or name another --folder" in refused.stderr
+    assert [path.name for path in folder.iterdir()] == ["demo.json"]

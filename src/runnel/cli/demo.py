@@ -6,20 +6,20 @@ In: a folder. Out: what is going on, until Ctrl-C; or, with --once, a result tha
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from runnel.cli.demo_broker import serving
+from runnel.cli.demo_lock import alone_in
 from runnel.cli.demo_screen import FlowLine, Screen, document, shown
 from runnel.cli.extras import plain_words
 from runnel.cli.options import BOOTSTRAP_DEFAULT, json_option
 from runnel.cli.output import counted, print_json
+from runnel.cli.pipeline_stop import StopRequest
 
 if TYPE_CHECKING:
     from runnel.examples.shop.folder import DemoFolder
@@ -82,18 +82,20 @@ def demo(
         from runnel.examples.shop.journeys import RECORDS_PER_SESSION
         from runnel.examples.shop.play import Play
 
-        place = DemoFolder(folder.absolute())
-        place.prepare(fresh=fresh)
-        per_minute = events / MINUTES_ONCE if once else rate
-        ledger = place.load(seed, max(1, round(per_minute / RECORDS_PER_SESSION)))
-        screen = Screen(quiet=as_json)
-        with serving(data_dir or place.broker_data, port, place.broker_log) as address, _stopping() as stop:
-            screen.step(f"broker at {address}", f"data in {shown(data_dir or place.broker_data)}")
-            place.write_project(address)
-            with _spark(screen, place, master) as session:
-                stop.interrupts(session)
-                play = Play(place, address, ledger, session)
-                return _once(screen, play, stop, parts, as_json=as_json) if once else _go_on(screen, play, stop)
+        place, stop = DemoFolder(folder.absolute()), StopRequest()
+        place.prepare()
+        with alone_in(place.root):
+            if fresh:
+                place.prepare(fresh=True)
+            per_minute = events / MINUTES_ONCE if once else rate
+            ledger = place.load(seed, max(1, round(per_minute / RECORDS_PER_SESSION)))
+            screen = Screen(quiet=as_json)
+            with serving(data_dir or place.broker_data, port, place.broker_log) as address, stop.listening():
+                screen.step(f"broker at {address}", f"data in {shown(data_dir or place.broker_data)}")
+                place.write_project(address)
+                with _spark(screen, place, master) as session, stop.interrupting(session):
+                    play = Play(place, address, ledger, session)
+                    return _once(screen, play, stop, parts, as_json=as_json) if once else _go_on(screen, play, stop)
 
 
 @contextmanager
@@ -108,16 +110,16 @@ def _spark(screen: Screen, place: DemoFolder, master: str | None) -> Iterator[Pi
         yield session
 
 
-def _once(screen: Screen, play: Play, stop: Stop, parts: int, *, as_json: bool) -> int:
+def _once(screen: Screen, play: Play, stop: StopRequest, parts: int, *, as_json: bool) -> int:
     """In parts: each run takes up what the one before left."""
     runs: list[RunResult] = []
     for part in range(parts):
-        if stop.asked:  # perhaps while Spark started
+        if stop.is_requested:  # perhaps while Spark started
             raise click.Abort
         sent = play.send(MINUTES_ONCE * (part + 1) // parts - MINUTES_ONCE * part // parts)
         screen.step(f"{counted(sent, 'event')} sent", "to shop.orders, shop.payments, shop.clicks")
         runs.append(_run(screen, play, stop, len(runs) + 1))
-    if stop.asked:
+    if stop.is_requested:
         raise click.Abort
     result = play.result()
     screen.tables(result)
@@ -129,16 +131,16 @@ def _once(screen: Screen, play: Play, stop: Stop, parts: int, *, as_json: bool) 
     return EXIT_FAILED if differing else 0
 
 
-def _go_on(screen: Screen, play: Play, stop: Stop) -> int:
+def _go_on(screen: Screen, play: Play, stop: StopRequest) -> int:
     with play.feed(minute_s=1.0) as feeder:
         screen.step("events flow", "into shop.orders, shop.payments and shop.clicks")
         number = 0
-        while not stop.asked:
+        while not stop.is_requested:
             if feeder.failure is not None:
                 raise feeder.failure
             number += 1
             _run(screen, play, stop, number)
-            if stop.asked:
+            if stop.is_requested:
                 break
             screen.tables(play.result())
             screen.step("plot", shown(play.folder.plot))
@@ -149,11 +151,11 @@ def _go_on(screen: Screen, play: Play, stop: Stop) -> int:
     return 0
 
 
-def _run(screen: Screen, play: Play, stop: Stop, number: int) -> RunResult:
+def _run(screen: Screen, play: Play, stop: StopRequest, number: int) -> RunResult:
     flows = FlowLine(f"run {number}")
     with screen.working(flows.title) as update:
         result = play.run(on_progress=lambda progress: update(flows.after(progress)))
-    if stop.asked:
+    if stop.is_requested:
         return result  # whatever became of it: the next demo takes it up
     if not result.ok:
         raise click.ClickException(f"the pipeline failed: {result.error}")
@@ -165,40 +167,3 @@ def _hints(screen: Screen, play: Play) -> None:
     flag = "" if play.bootstrap == BOOTSTRAP_DEFAULT else f" -b {play.bootstrap}"
     screen.step("look at it", f"runnel topic list{flag} · runnel group list{flag} · runnel consume shop.alerts{flag}")
     screen.step("end it", "with Ctrl-C")
-
-
-class Stop:
-    """Whether somebody wants us to end. The first signal is a wish, the second ends at once."""
-
-    def __init__(self) -> None:
-        self._asked = threading.Event()
-        self._session: PipelineSession | None = None
-
-    @property
-    def asked(self) -> bool:
-        return self._asked.is_set()
-
-    def wait(self, seconds: float) -> None:
-        self._asked.wait(seconds)
-
-    def interrupts(self, session: PipelineSession) -> None:
-        self._session = session
-
-    def __call__(self, number: int, _frame: Any) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self._asked.set()
-        if self._session is not None:
-            # In a thread: a handler runs in the middle of whatever this one does, perhaps of a call to Spark.
-            threading.Thread(target=self._session.interrupt, daemon=True).start()
-
-
-@contextmanager
-def _stopping() -> Iterator[Stop]:
-    stop = Stop()
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -15,6 +15,7 @@ from runnel.cli.options import bootstrap_options, chosen_bootstrap, json_option
 from runnel.cli.outcomes import forgive
 from runnel.cli.output import counted, note, print_json
 from runnel.cli.pipeline import EXTRA, project_argument, spark_options
+from runnel.cli.pipeline_stop import unwinding
 from runnel.cli.session import run
 from runnel.client.admin import NewTopic, Outcome, create_topics
 from runnel.client.errors import ClientError
@@ -79,10 +80,17 @@ def validate(
     as_json: bool,
 ) -> int:
     """Say what is wrong with a project before anything runs. Exit code 1 if something is."""
-    with plain_words(EXTRA):
-        from runnel.spark.pipelines import validate as find
+    try:
+        with plain_words(EXTRA), unwinding():
+            from runnel.spark.pipelines import validate as find
 
-        problems = find(project, master=master, conf=dict(conf), ask_brokers=not no_brokers)
+            problems = find(project, master=master, conf=dict(conf), ask_brokers=not no_brokers)
+    except click.ClickException as error:
+        if not as_json:
+            raise
+        nowhere = {"file": None, "line": None, "flow": None}
+        print_json({"valid": False, "problems": [{"message": error.message, **nowhere}]})
+        return 1
     if as_json:
         print_json({"valid": not problems, "problems": [asdict(problem) for problem in problems]})
     else:

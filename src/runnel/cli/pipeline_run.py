@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import threading
-from collections.abc import Iterator
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +10,7 @@ import click
 from runnel.cli.extras import plain_words
 from runnel.cli.options import DurationType, json_option
 from runnel.cli.pipeline import EXTRA, project_argument, spark_options
+from runnel.cli.pipeline_stop import StopRequest
 from runnel.cli.pipeline_view import View, choose_view
 
 if TYPE_CHECKING:
@@ -67,46 +64,6 @@ def run(
             return loop.run_once(*chosen) if every_ms is None else loop.run_every(every_ms, *chosen)
 
 
-class StopRequest:
-    """SIGTERM and SIGINT: the run under way is interrupted, and no other begins."""
-
-    def __init__(self) -> None:
-        self.signal_number: int | None = None
-        self._requested = threading.Event()
-        self._session: PipelineSession | None = None
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._receive) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _receive(self, number: int, _frame: FrameType | None) -> None:
-        self.signal_number = number
-        self._requested.set()
-        if self._session is not None:
-            # Not here: this may have interrupted the very code that talks to Spark.
-            threading.Thread(target=self._session.interrupt, daemon=True).start()
-
-    @contextlib.contextmanager
-    def interrupting(self, session: PipelineSession) -> Iterator[None]:
-        self._session = session
-        try:
-            yield
-        finally:
-            self._session = None
-
-    @property
-    def is_requested(self) -> bool:
-        return self._requested.is_set()
-
-    def wait(self, seconds: float) -> bool:
-        return self._requested.wait(seconds)
-
-
 class RunLoop:
     def __init__(self, session: PipelineSession, notes: RunNotes, view: View, stop: StopRequest) -> None:
         self._session = session
@@ -133,14 +90,17 @@ class RunLoop:
             return self._exit_by_signal()
         number = self._notes.begin_run()
         self._view.begin(number)
-        with self._stop.interrupting(self._session):
-            result = self._session.run(
-                full_refresh=full_refresh,
-                full_refresh_all=everything,
-                refresh=refresh,
-                on_progress=self._note,
-            )
-        self._view.end(number, result)
+        try:
+            with self._stop.interrupting(self._session):
+                result = self._session.run(
+                    full_refresh=full_refresh,
+                    full_refresh_all=everything,
+                    refresh=refresh,
+                    on_progress=self._note,
+                )
+            self._view.end(number, result)
+        finally:
+            self._view.close()
         self._notes.end_run(result.status, result.error)
         return self._exit_code(result)
 

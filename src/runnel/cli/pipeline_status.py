@@ -146,9 +146,9 @@ def _row(path: Path) -> dict[str, Any]:
     empty = {"pipeline": folder.name, "pid": None, "run": None, "lag": None, "project": str(folder)}
     try:
         loaded = find_place(path)
-    except ProjectError as error:
+        state = current_state(loaded)
+    except (ProjectError, OSError) as error:  # the latter: what others do not let us read
         return {**empty, "status": BROKEN, "error": str(error)}
-    state = current_state(loaded)
     if not state:
         return {**empty, "pipeline": loaded.name, "status": NEVER}
     lags = [flow["lag"] for flow in state["flows"].values() if flow["lag"] is not None]

@@ -25,6 +25,7 @@ class View(Protocol):
     def begin(self, run: int) -> None: ...
     def show(self, progress: FlowProgress) -> None: ...
     def end(self, run: int, result: RunResult) -> None: ...
+    def close(self) -> None: ...
 
 
 def choose_view(as_json: bool) -> View:
@@ -45,6 +46,9 @@ class JsonView:
     def end(self, run: int, result: RunResult) -> None:
         click.echo(json_line({"type": "run", "run": run, **result.as_dict()}))
 
+    def close(self) -> None:
+        """There is nothing to take back."""
+
 
 class LineView:
     """A line per micro-batch and per flow that ends."""
@@ -61,6 +65,9 @@ class LineView:
 
     def end(self, run: int, result: RunResult) -> None:
         show_result(run, result)
+
+    def close(self) -> None:
+        """There is nothing to take back."""
 
 
 class LiveView:
@@ -85,9 +92,14 @@ class LiveView:
             self._live.update(self._table(), refresh=True)
 
     def end(self, run: int, result: RunResult) -> None:
+        self.close()
+        show_result(run, result)
+
+    def close(self) -> None:
+        """The terminal is as it was, with its cursor, however the run ends."""
         if self._live is not None:
             self._live.stop()
-        show_result(run, result)
+            self._live = None
 
     def _table(self) -> Table:
         from rich import box

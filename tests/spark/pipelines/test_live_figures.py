@@ -17,7 +17,8 @@ from rich.console import Console
 
 from harness.topics import create_topic
 from runnel.cli.output import counted, human_bytes
-from runnel.cli.pipeline_run import RunLoop, StopRequest
+from runnel.cli.pipeline_run import RunLoop
+from runnel.cli.pipeline_stop import StopRequest
 from runnel.cli.pipeline_view import LineView, LiveView
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from spark.records import BASE_MS, Sent, produce
@@ -61,6 +62,9 @@ class Watched:
 
     def end(self, run: int, result: RunResult) -> None:
         self.result = result
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     @property
     def batches(self) -> list[FlowProgress]:
@@ -164,7 +168,7 @@ def test_lines_show_them(watched: Watched, capsys: pytest.CaptureFixture[str]) -
         view.show(each)
         names = ("rows", "rows/s", "batch", "lag", "state")
         figures = ", ".join(f"{name} {cell}" for name, cell in zip(names, cells_of(each), strict=True))
-        assert capsys.readouterr().out == f"  {FLOW}: running, {figures}\n"
+        assert capsys.readouterr().out == f"  {FLOW}: {each.status.lower()}, {figures}\n"
 
 
 @pytest.fixture
@@ -193,3 +197,20 @@ def test_the_live_table_shows_them_as_they_come_and_keeps_the_last(
     (header, *_, row) = [line.split() for line in terminal().splitlines() if line.strip()]
     assert header == ["flow", "status", "rows", "rows/s", "batch", "lag", "state"]
     assert row == " ".join([FLOW, "completed", *cells_of(watched.shown[-1])]).split()
+
+
+def test_a_run_that_ends_in_an_error_leaves_the_terminal_as_it_was(terminal: Callable[[], str]) -> None:
+    class Broken:
+        def run(self, **_: object) -> None:
+            raise KeyboardInterrupt
+
+        def begin_run(self) -> int:
+            return 1
+
+    view, broken = LiveView(), Broken()
+    with pytest.raises(KeyboardInterrupt):
+        RunLoop(broken, broken, view, StopRequest()).run_once((), False, ())  # type: ignore[arg-type]
+    other = LiveView()
+    other.begin(2)  # rich has one at a time
+    other.close()
+    assert view._live is None

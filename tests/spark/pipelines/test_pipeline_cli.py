@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.conditions import wait_until
 from harness.process import BrokerProcess, free_port
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.notes import RunNotes
@@ -63,6 +65,9 @@ def test_a_process_is_watched_and_stopped(running: tuple[Path, subprocess.Popen[
     assert (ended["run"], ended["status"]) == (1, "completed"), ended
     assert (flows[-1]["flow"], flows[-1]["status"]) == ("numbers", "COMPLETED")
     assert run_ended(process)[0]["run"] == 2, "again and again"
+    assert process.stdout is not None
+    rest = threading.Thread(target=process.stdout.read)  # else it stops where the pipe is full
+    rest.start()
 
     state = json.loads(runnel("pipeline", "status", str(folder), "--json").stdout)
     assert (state["alive"], state["pid"], state["last_status"]) == (True, process.pid, "completed")
@@ -79,7 +84,8 @@ def test_a_process_is_watched_and_stopped(running: tuple[Path, subprocess.Popen[
 
     stopped = runnel("pipeline", "stop", str(folder), "--timeout", str(DEADLINE_S))
     assert stopped.returncode == 0, stopped.stderr
-    process.communicate(timeout=DEADLINE_S)
+    process.wait(DEADLINE_S)
+    rest.join()
     assert process.returncode in (0, 128 + signal.SIGTERM)
     shown = runnel("pipeline", "status", str(folder)).stdout
     assert shown.startswith("project: stopped (run "), shown
@@ -192,6 +198,38 @@ def test_a_list_says_what_is_broken(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "runnel", "pipeline", "list", "--json"]
     output = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert [row["project"] for row in json.loads(output)] == [str(tmp_path / name) for name in ("bad", "good")]
+
+
+def test_a_list_says_of_what_cannot_be_read_that_it_is_broken(tmp_path: Path) -> None:
+    make_project(tmp_path / "good", "localhost:9092")
+    make_project(tmp_path / "locked", "localhost:9092")
+    (load_project(tmp_path / "locked").notes / "state.json").mkdir(parents=True)
+    listed = runnel("pipeline", "list", str(tmp_path))
+    assert [line.split()[:2] for line in listed.stdout.splitlines()[1:]] == [["good", "never"], ["locked", "broken"]]
+    assert "state.json" in listed.stderr
+
+
+def test_json_is_printed_also_where_spark_does_not_start(tmp_path: Path) -> None:
+    make_project(tmp_path / "shop", "localhost:9092")
+    done = runnel("pipeline", "validate", str(tmp_path / "shop"), "--json", "--conf", "spark.driver.memory=none")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["valid"]) == (1, False), done.stderr
+    assert "Spark does not start" in document["problems"][0]["message"]
+
+
+def test_a_look_that_is_ended_leaves_nothing(tmp_path: Path) -> None:
+    make_project(tmp_path / "shop", "localhost:9092")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "runnel", "pipeline", "validate", str(tmp_path / "shop"), "--no-brokers"]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE) as process:
+        try:
+            wait_until(lambda: list(scratch.glob("runnel-catalog-*")), "the copy of the catalog", DEADLINE_S)
+            process.terminate()
+            _, said = process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()
+    assert (process.returncode, list(scratch.glob("runnel-catalog-*"))) == (128 + signal.SIGTERM, []), said
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
