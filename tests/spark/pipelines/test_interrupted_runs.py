@@ -39,8 +39,9 @@ Write = Callable[[Mapping[str, str]], Path]
 
 
 @contextmanager
-def process(*command: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as started:
+def process(*command: str, stderr: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """What it says on stderr is pytest's to show, unless it is wanted: stdout may be JSON."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as started:
         try:
             yield started
         finally:
@@ -143,7 +144,7 @@ def test_a_standalone_cluster(write_project: Write, bootstrap: str, new_topic: C
     master = f"spark://127.0.0.1:{port}"
     worker = (spark_class, f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--cores", "2", "--memory", "1g")
     with (
-        process(*head) as leader,
+        process(*head, stderr=subprocess.STDOUT) as leader,
         process(*worker, "--webui-port", "0", "-d", str(folder / "work"), master) as follower,
     ):
         assert leader.stdout is not None
