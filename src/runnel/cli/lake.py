@@ -139,6 +139,9 @@ def expire(days: int | None, unused_hours: float | None, as_json: bool, **place:
 @click.option("--dead-letters", help="Path of the dead-letter table, if bad rows went there.")
 @click.option("--compacted", is_flag=True, help="The topic is compacted: it may have dropped rows of the table.")
 @click.option(
+    "--upserted", is_flag=True, help="The table has upserts by key: the newest record of each, no tombstones."
+)
+@click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
@@ -151,6 +154,7 @@ def verify(
     offsets: str | None,
     dead_letters: str | None,
     compacted: bool,
+    upserted: bool,
     isolation: str,
     as_json: bool,
     **place: Any,
@@ -159,6 +163,8 @@ def verify(
     from runnel.spark.lake.verify import verify as compare
     from runnel.spark.positions import OFFSETS_EXAMPLE, parse_offsets
 
+    if upserted and (compacted or dead_letters):
+        raise click.UsageError("--upserted compares a table of upserts alone: leave --compacted and --dead-letters out")
     destination = _destination(**place)
     until = parse_offsets("--offsets", offsets, OFFSETS_EXAMPLE) if offsets else None
     dead = _dead_letters(destination, dead_letters) if dead_letters else None
@@ -168,7 +174,15 @@ def verify(
         "kafka.isolation.level": isolation,
     }
     counting = Progress("compared", quiet=as_json)
-    verdict = compare(destination, dead, source, until=until, is_compacted=compacted, progress=counting.add)
+    verdict = compare(
+        destination,
+        dead,
+        source,
+        until=until,
+        is_compacted=compacted,
+        is_upserted=upserted,
+        progress=counting.add,
+    )
     counting.finish("of both sides")
     if as_json:
         print_json(_document(verdict))
@@ -180,7 +194,10 @@ def verify(
 def _dead_letters(main: Destination, path: str) -> Destination:
     from dataclasses import replace
 
-    return replace(main, path=path, table=main.table + "__dead_letter")
+    from runnel.spark.lake.options import parse_lake_options
+
+    absolute = parse_lake_options({"path": path}).destination.path
+    return replace(main, path=absolute, table=main.table + "__dead_letter")
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:
@@ -194,6 +211,7 @@ def _document(verdict: Verdict) -> dict[str, Any]:
             "table_rows": proof.table_rows,
             "dead_letters": proof.dead_letters,
             "older_than_topic": proof.unchecked,
+            "gone_from_topic": proof.gone,
             **{name: getattr(proof, name) for name in ("missing", "duplicated", "unexpected", "different")},
         }
         for proof in verdict.proofs
@@ -205,6 +223,9 @@ def _show(verdict: Verdict) -> None:
     columns = ("partition", "offsets", "topic", "table", "dead letters", "older", "result")
     print_table(columns, [_row(proof) for proof in verdict.proofs])
     for proof in verdict.proofs:
+        if proof.gone:
+            last = proof.until + proof.gone - 1
+            click.echo(f"{proof.target}: offsets {proof.until} to {last} left the topic before the table had them")
         for word in ("missing", "duplicated", "unexpected", "different"):
             found: list[int] = getattr(proof, word)
             if found:
@@ -212,7 +233,9 @@ def _show(verdict: Verdict) -> None:
                 more = f" and {len(found) - EXAMPLES_SHOWN} more" if len(found) > EXAMPLES_SHOWN else ""
                 click.echo(f"{proof.target}: {word} offsets {shown}{more}")
     compared = (
-        "offsets and contents" if verdict.compares_content else "offsets (the table has no key and value columns)"
+        "offsets and contents"
+        if verdict.compares_content
+        else "offsets (not every table has key and value as bytes or text)"
     )
     click.echo(f"{'equal' if verdict.holds else 'NOT equal'}: {compared} compared")
 

@@ -12,6 +12,8 @@ from runnel.spark.errors import OptionError
 from runnel.spark.lake.files import DataFile, FileWriter
 from runnel.spark.lake.options import TABLE_FORMATS, LakeOptions, parse_lake_options
 from runnel.spark.lake.tables import (
+    AlreadyThere,
+    Conflict,
     LakeTable,
     StaleCheckpoint,
     Stamp,
@@ -73,6 +75,21 @@ def test_a_batch_is_in_the_table_once_however_often_it_is_committed(options: Lak
     assert [row["offset"] for row in content(options)] == [0, 1, 2]
     assert open_table(options.destination).last_batch("app") == 1
     assert open_table(options.destination).last_batch("another") is None
+
+
+def test_an_empty_batch_of_a_driver_given_up_for_dead_sets_nothing_back(options: LakeOptions) -> None:
+    """It had looked for its batch, found none, and paused; meanwhile another driver went on."""
+    commit(options, 0, rows(("a", b"1", 0, MONDAY)))
+    late = open_table(options.destination)
+    opened = getattr(late, "_open", None)
+    if opened is not None:
+        found = opened()
+        late._open = lambda: found  # type: ignore[attr-defined]
+    commit_once(options.destination, open_table(options.destination), [], Stamp("app", 1), None)
+    commit(options, 2, rows(("b", b"2", 1, MONDAY)))
+    with pytest.raises((Conflict, AlreadyThere)):
+        late.append([], Stamp("app", 1))
+    assert open_table(options.destination).last_batch("app") == 2
 
 
 def test_the_files_of_a_repeated_batch_are_removed(options: LakeOptions) -> None:

@@ -14,7 +14,8 @@ from runnel.cli.main import cli
 from runnel.client.metadata import TopicPartition
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.options import TABLE_FORMATS, Destination
-from runnel.spark.lake.verify import Verdict, verify
+from runnel.spark.lake.tables import Upsert
+from runnel.spark.lake.verify import Proof, Verdict, verify
 from runnel.testing.broker import Broker
 
 SCHEMA = pa.schema(
@@ -313,3 +314,56 @@ def test_numbers_that_would_delete_too_much_or_make_no_sense_are_refused(
     made(tmp_path / "t", [0, 1])
     done = CliRunner().invoke(cli, ["lake", wrong[0], str(tmp_path / "t"), *wrong[1:]])
     assert (done.exit_code, "Invalid value for" in done.output) == (2, True), done.output
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_table_of_upserts_is_the_newest_record_of_each_key(tmp_path: Path, table_format: str) -> None:
+    """Updates and a tombstone, which is the last record; then a row that should have gone, and one that is missing."""
+    from confluent_kafka import Producer
+
+    pairs = [(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", b"1"), (b"b", b"2"), (b"c", None)]
+    columns = zip(*pairs, strict=True)
+    places = [["orders"] * len(pairs), [0] * len(pairs), range(len(pairs)), [NOW] * len(pairs)]
+    batch = pa.record_batch(
+        [pa.array(list(c), f.type) for c, f in zip([*columns, *places], SCHEMA, strict=True)], SCHEMA
+    )
+    with Broker() as broker:
+        broker.create_topic("orders", partitions=1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for key, value in pairs:
+            producer.produce("orders", key=key, value=value)
+        assert producer.flush(30) == 0
+        source = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "orders"}
+
+        def proof(name: str, rows: pa.RecordBatch, how: Upsert | None) -> Proof:
+            given = {"path": str(tmp_path / name), "tableFormat": table_format, "appId": "app"}
+            options = parse_lake_options(given)
+            commit(options, 0, rows, how=how)
+            return verify(options.destination, None, source, is_upserted=True).proofs[0]
+
+        good = proof("good", batch, Upsert(("key",), "offset", "value"))
+        assert good.holds
+        assert (good.until, good.topic_records, good.table_rows) == (6, 2, 2)
+        bad = proof("bad", batch.take(pa.array([0, 4])), None)
+        assert (bad.missing, bad.unexpected) == ([2], [0])
+
+
+def test_records_that_left_the_topic_before_the_table_had_them_are_told(tmp_path: Path) -> None:
+    from confluent_kafka import Producer
+
+    from spark.test_batch_reader import delete_records
+
+    with Broker() as broker:
+        broker.create_topic("orders", partitions=1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for number in range(20):
+            producer.produce("orders", value=b"%d" % number)
+        assert producer.flush(30) == 0
+        table = made(tmp_path / "t", [0, 2, 4, 6, 8])  # offsets 0 to 4 of partition 0
+        delete_records(broker.bootstrap_servers, "orders", 0, 12)
+        verdict = compared((broker, "orders"), table, until=None)
+        assert (verdict.holds, verdict.proofs[0].gone) == (False, 7)
+        told = CliRunner().invoke(
+            cli, ["lake", "verify", str(tmp_path / "t"), "-b", broker.bootstrap_servers, "--topic", "orders"]
+        )
+        assert (told.exit_code, "offsets 5 to 11 left the topic" in told.output) == (1, True)

@@ -26,6 +26,8 @@ from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_
 DATA_FILE = re.compile(r"(?:[^/]+=[^/]*/)*(?:part-[^/]+\.parquet|deletion_vector_[^/]+\.bin)")
 """What writers of Delta leave in a table's folder, beside names with an underscore, which vacuum passes over."""
 
+COLUMN_MAPPING = "delta.columnMapping.mode"
+
 
 @contextmanager
 def _conflicts() -> Iterator[None]:
@@ -48,7 +50,14 @@ class DeltaLakeTable:
         return Store(folder_of(self._destination.path), self._destination.storage)
 
     def _open(self) -> DeltaTable:
-        return DeltaTable(self._destination.path, storage_options=self._storage)
+        table = DeltaTable(self._destination.path, storage_options=self._storage)
+        mapping = table.metadata().configuration.get(COLUMN_MAPPING, "none")
+        if mapping != "none":
+            raise OptionError(
+                f"{self._destination.path} has {COLUMN_MAPPING}={mapping}: its files name columns otherwise than the "
+                "table does, which is not supported; write to a table without it"
+            )
+        return table
 
     def exists(self) -> bool:
         return bool(DeltaTable.is_deltatable(self._destination.path, self._storage))

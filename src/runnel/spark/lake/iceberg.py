@@ -112,6 +112,8 @@ class IcebergLakeTable:
                 transaction.delete(AlwaysTrue())
             if files:
                 transaction.add_files([f"{base}/{file.path}" for file in files], check_duplicate_files=False)
+            else:
+                _add_nothing(transaction)
             _stamp(transaction, stamp)
 
     def _checked(self, stamp: Stamp | None) -> Table:
@@ -138,6 +140,8 @@ class IcebergLakeTable:
                 transaction.delete(_any_key(replaced, how))
             if rows.num_rows:
                 transaction.append(rows)
+            else:
+                _add_nothing(transaction)
             _stamp(transaction, stamp)
 
     def schema(self) -> pa.Schema:
@@ -193,13 +197,13 @@ class IcebergLakeTable:
         retried(lambda: self._forget_snapshots(oldest))
         store = self.store
         filesystem, base = store.open()
-        # Relative to the table: catalogs name files with a scheme, file systems list them without.
-        named = {path.removeprefix(f"{store.root}/") for path in _named_files(self._open())}
+        # By their own names alone, which are unique: the same path may be spelt s3a://, s3:// or file:/ elsewhere.
+        named = {path.rsplit("/", 1)[-1] for path in _named_files(self._open())}
         removed = 0
         selector = pyarrow.fs.FileSelector(f"{base}/{self.folder}", recursive=True, allow_not_found=True)
         for info in filesystem.get_file_info(selector):
             is_old = info.mtime is not None and info.mtime.timestamp() < oldest.timestamp()
-            if info.is_file and is_old and info.path.removeprefix(f"{base}/") not in named:
+            if info.is_file and is_old and info.base_name not in named:
                 filesystem.delete_file(info.path)
                 removed += 1
         return removed
@@ -223,6 +227,13 @@ def _default_catalog(destination: Destination) -> Path:
     if "://" in path:
         raise OptionError(f"an Iceberg table at {destination.path} needs a catalog: name one with options catalog.*")
     return Path(path, "catalog.db")
+
+
+def _add_nothing(transaction: Transaction) -> None:
+    """A snapshot all the same: a commit of properties alone is not refused when another came first, and would let a
+    driver that was given up for dead set the stamp back."""
+    with transaction.update_snapshot().fast_append():
+        pass
 
 
 def _stamp(transaction: Transaction, stamp: Stamp | None) -> None:
