@@ -221,6 +221,20 @@ def test_rows_come_in_bounded_pieces(codec: int, monkeypatch: pytest.MonkeyPatch
     assert decode(log) == oracle(log)
 
 
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+def test_a_batch_of_very_many_records_comes_in_pieces(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes can inflate to millions of records: their index must not be made at once."""
+    monkeypatch.setattr(chunk_module, "INDEX_ROWS_MAX", 64)
+    headers = (("h", b"x"),)
+    records = [(number, b"k" * (number % 3), b"%d" % number, headers) for number in range(1000)]
+    log = encode_log([(records, codec, 0, None), (records[:64], codec, 0, None), (records[:3], codec, 0, None)])
+    counts = [rows.count for rows in Chunk(np.frombuffer(log, np.uint8)).rows("topic", 0, 0, FOR_EVER)]
+    assert max(counts) == 64
+    assert sum(counts) == 1067
+    assert decode(log) == oracle(log)
+    assert decode(log, 100, 900) == oracle(log, 100, 900)
+
+
 def test_a_few_rows_do_not_keep_the_index_of_all_alive() -> None:
     log = bytes(encode_batch([(0, None, b"%d" % number, ()) for number in range(1000)]))
     rows = [rows for rows in Chunk(np.frombuffer(log, np.uint8)).rows("topic", 0, 500, 503) if rows.count]

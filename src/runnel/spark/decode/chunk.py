@@ -39,7 +39,9 @@ from runnel.wire.compression import DECOMPRESSED_BYTES_MAX
 from runnel.wire.errors import Malformed
 
 ROWS_MAX = 1 << 16
-"""Records that are handed on at once, unless a single batch holds more."""
+"""Records of whole batches that are handed on at once, unless a single batch holds more."""
+INDEX_ROWS_MAX = 4 * ROWS_MAX
+"""Records that are handed on at once, whatever a single batch holds: some kilobytes can inflate to millions of them."""
 FEW_OF = 4
 """An index is copied where fewer than one of so many of its rows are wanted."""
 INFLATED_BYTES_MAX = 32 << 20
@@ -91,7 +93,7 @@ class Chunk:
             raise Malformed(f"the checksum of the batch at offset {batch[BASE_OFFSET]} does not match: it is damaged")
         for group in _groups(batches):
             for data, spans, opened in _opened(self._data, group):
-                yield _index(data, spans, opened, topic, partition, first_offset, until_offset - 1)
+                yield from _index(data, spans, opened, topic, partition, first_offset, until_offset - 1)
 
 
 def _scan(data: Numbers, check_crc: bool) -> tuple[Numbers, int]:
@@ -175,17 +177,16 @@ def _inflater() -> Inflater:
 
 def _index(
     data: Numbers, spans: Numbers, batches: Numbers, topic: str, partition: int, first_offset: int, last_offset: int
-) -> Rows:
+) -> Iterator[Rows]:
     fitting = np.minimum(batches[:, COUNT], (spans[:, 1] - spans[:, 0]) // RECORD_BYTES_MIN)
-    index = np.empty((INDEX_COLUMNS, int(fitting.sum())), np.int64)
-    sums = np.zeros(4, np.int64)
-    taken, status = kernels.index_records(data, spans, batches, first_offset, last_offset, index, sums)
-    if status == TABLE_FULL:
-        status = kernels.BAD_COUNT
-    if status != kernels.OK:
-        raise Malformed(f"{_REASONS[status]} (in the batch at offset {batches[taken, BASE_OFFSET]})")
-    count = int(sums[ROWS])
-    kept = index[:, :count]
-    if count * FEW_OF < index.shape[1]:
-        kept = kept.copy()  # columns are views of it: a few rows must not keep the index of all alive
-    return Rows(topic, partition, data, kept, [int(number) for number in sums], count)
+    room, place, status = max(1, min(int(fitting.sum()), INDEX_ROWS_MAX)), np.zeros(3, np.int64), TABLE_FULL
+    while status == TABLE_FULL:
+        index, sums = np.empty((INDEX_COLUMNS, room), np.int64), np.zeros(4, np.int64)
+        taken, status = kernels.index_records(data, spans, batches, first_offset, last_offset, index, sums, place)
+        if status not in (kernels.OK, TABLE_FULL):
+            raise Malformed(f"{_REASONS[status]} (in the batch at offset {batches[taken, BASE_OFFSET]})")
+        count = int(sums[ROWS])
+        kept = index[:, :count]
+        if count * FEW_OF < room:
+            kept = kept.copy()  # columns are views of it: a few rows must not keep the index of all alive
+        yield Rows(topic, partition, data, kept, [int(number) for number in sums], count)

@@ -45,6 +45,8 @@ OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY_AT, KEY_LENGTH, VALUE_AT, VALUE_LENGTH, H
 INDEX_COLUMNS = 9
 # Sums over the records that were taken, so that the buffers can be made in their right sizes.
 ROWS, KEY_BYTES, VALUE_BYTES, HEADERS = range(4)
+# How far the walk over the records has come: whole batches, and of the one after them records and bytes.
+BATCHES_DONE, RECORDS_DONE, BYTES_DONE = range(3)
 
 
 @kernel
@@ -200,11 +202,16 @@ def micros(timestamp_ms: int) -> Any:
 
 @kernel
 def _index_batch(
-    data: Any, start: int, end: int, batch: Any, first_offset: int, last_offset: int, index: Any, sums: Any
+    data: Any, start: int, end: int, batch: Any, first_offset: int, last_offset: int, index: Any, sums: Any, place: Any
 ) -> Any:
-    """The records of one batch that lie in the range. `index` has room for all of the batch's records."""
-    at, row, append_time = start, sums[ROWS], (batch[ATTRIBUTES] & LOG_APPEND_TIME_BIT) != 0
-    for _ in range(batch[COUNT]):
+    """The records of one batch that lie in the range, from `place` on; TABLE_FULL leaves there where to go on."""
+    at, row, append_time = start + place[BYTES_DONE], sums[ROWS], (batch[ATTRIBUTES] & LOG_APPEND_TIME_BIT) != 0
+    room = index.shape[1]
+    for number in range(place[RECORDS_DONE], batch[COUNT]):
+        if row == room:
+            sums[ROWS] = row
+            place[RECORDS_DONE], place[BYTES_DONE] = number, at - start
+            return TABLE_FULL
         length, at = _varint(data, at, end)
         if at < 0 or length < RECORD_BYTES_MIN - 1 or length > end - at:
             return BAD_RECORD
@@ -242,25 +249,26 @@ def _index_batch(
             row += 1
         at = stop
     sums[ROWS] = row
+    place[RECORDS_DONE], place[BYTES_DONE] = 0, 0
     return OK if at == end else BAD_RECORD
 
 
 @kernel
 def index_records(
-    data: Any, spans: Any, batches: Any, first_offset: int, last_offset: int, index: Any, sums: Any
+    data: Any, spans: Any, batches: Any, first_offset: int, last_offset: int, index: Any, sums: Any, place: Any
 ) -> Any:
     """The records of every batch, in order. `spans` says where in `data` each batch's records lie.
 
-    Answers how many batches were taken and a status; `sums` holds what was taken of them.
+    Answers how many batches were taken and a status; `sums` holds what was taken of them. Where `index` is full, the
+    status is TABLE_FULL, and the next call with the same `place` goes on from there, in the middle of a batch.
     """
-    for number in range(len(batches)):
+    for number in range(place[BATCHES_DONE], len(batches)):
         batch = batches[number]
         start, end, count = spans[number, 0], spans[number, 1], batch[COUNT]
         if start < 0 or end > len(data) or count < 0 or count * RECORD_BYTES_MIN > end - start:
             return number, BAD_COUNT
-        if count > index.shape[1] - sums[ROWS]:
-            return number, TABLE_FULL
-        status = _index_batch(data, start, end, batch, first_offset, last_offset, index, sums)
+        place[BATCHES_DONE] = number
+        status = _index_batch(data, start, end, batch, first_offset, last_offset, index, sums, place)
         if status != OK:
             return number, status
     return len(batches), OK
