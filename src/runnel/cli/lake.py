@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from runnel.spark.lake.verify import Proof, Verdict
 
 EXAMPLES_SHOWN = 5
+LIBRARIES = ("_internal", "pyiceberg", "sqlalchemy")
+"""Whose errors tell of the table, its catalog or its store; the first are delta-rs'."""
 DAYS_MAX = 365 * 1000
 """More than any table is old, and less than there are dates."""
 
@@ -34,9 +36,14 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def worded(*arguments: Any, **options: Any) -> Any:
         # Libraries of tables have ValueErrors for addresses, catalogs and files that they cannot make sense of, and
-        # a table may name files that are not there.
-        with plain_words("lake", ValueError, FileNotFoundError):
-            return command(*arguments, **options)
+        # a table may name files that are not there, or in a store that lets nobody in.
+        try:
+            with plain_words("lake", ValueError, OSError):
+                return command(*arguments, **options)
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in LIBRARIES:
+                raise
+            raise click.ClickException(f"{options['path']}: {str(error).partition(chr(10))[0]}") from error
 
     decorators = [
         click.argument("path"),

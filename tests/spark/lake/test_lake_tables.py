@@ -1,5 +1,6 @@
 """Lake tables of every format on a real disk: once is once, columns are added, keys are replaced, old things go."""
 
+import contextlib
 import datetime
 import os
 from collections.abc import Sequence
@@ -185,6 +186,56 @@ def test_compaction_makes_one_file_of_many_and_changes_no_row(options: LakeOptio
     assert table.last_batch("app") == 3
     assert open_table(options.destination).remove_old_files(0) > 0
     assert content(options) == before
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"], indirect=True)
+def test_compaction_makes_files_of_the_size_that_is_wanted(options: LakeOptions) -> None:
+    for number in range(9):
+        value = os.urandom(200_000 if number else 900_000)  # the first is large enough as it is
+        commit(options, number, rows((f"k{number}", value, number, MONDAY)))
+    before = content(options)
+    open_table(options.destination).compact(1_000_000)
+    sizes = sorted(open_table(options.destination).file_sizes())
+    assert len(sizes) == 3, sizes
+    assert max(sizes) < 1_100_000, "files are too large"
+    assert content(options) == before
+    assert open_table(options.destination).compact(1_000_000).files_after == len(sizes), "it was compacted in vain"
+
+
+def test_compaction_leaves_alone_what_somebody_else_has_replaced(tmp_path: Path) -> None:
+    place = {"path": str(tmp_path / "orders"), "tableFormat": "iceberg", "appId": "app"}
+    options = parse_lake_options(place)
+    for number in range(3):
+        commit(options, number, rows((f"k{number}", b"v", number, MONDAY)))
+    late = open_table(options.destination)
+    opened = late._open  # type: ignore[attr-defined]
+
+    def compacted_meanwhile() -> object:
+        late._open = opened  # type: ignore[attr-defined]
+        planned = opened()
+        assert open_table(options.destination).compact(1 << 20).files_after == 1
+        commit(options, 3, rows(("k3", b"v", 3, MONDAY)))
+        return planned
+
+    late.file_sizes = list  # type: ignore[method-assign]
+    late._open = compacted_meanwhile  # type: ignore[attr-defined]
+    late.compact(1 << 20)
+    assert [row["offset"] for row in content(options)] == [0, 1, 2, 3]
+    assert len(open_table(options.destination).file_sizes()) == 2
+
+
+def test_an_iceberg_table_knows_its_columns_by_name_from_the_beginning(tmp_path: Path) -> None:
+    """Two queries that fill a new table: the first commit of one must not forget the columns that the other added."""
+    options = parse_lake_options({"path": str(tmp_path / "orders"), "tableFormat": "iceberg", "appId": "app"})
+    table, files = written(options, rows(("a", b"1", 0, MONDAY)))
+    slow = table._open()  # type: ignore[attr-defined]
+    wider = rows(("b", b"2", 1, MONDAY)).append_column("colour", pa.array(["red"]))
+    table._open = lambda: slow  # type: ignore[attr-defined]
+    other, others = written(options, wider)
+    with contextlib.suppress(Conflict):
+        table.append(files, Stamp("slow", 0))
+    other.append(others, Stamp("app", 0))
+    assert [row["colour"] for row in content(options, ("key", "colour", "offset")) if row["key"] == "b"] == ["red"]
 
 
 def test_old_days_are_expired_by_their_date(options: LakeOptions) -> None:

@@ -185,6 +185,21 @@ def test_a_table_that_is_not_there_is_told_and_not_made(tmp_path: Path, table_fo
     assert not path.exists()
 
 
+@pytest.mark.parametrize("verb", [("info",), ("compact",), ("verify", "--topic", "t")], ids=lambda verb: verb[0])
+@pytest.mark.parametrize(
+    ("table_format", "damaged"), [("delta", "_delta_log/00000000000000000000.json"), ("iceberg", "catalog.db")]
+)
+def test_a_table_whose_books_are_damaged_is_told_in_one_line(
+    tmp_path: Path, table_format: str, damaged: str, verb: tuple[str]
+) -> None:
+    (tmp_path / damaged).parent.mkdir(exist_ok=True)
+    (tmp_path / damaged).write_text("no longer what it was\n")
+    done = CliRunner().invoke(cli, ["lake", verb[0], str(tmp_path), "--format", table_format, *verb[1:]])
+    assert done.exit_code == 1
+    assert done.output.startswith(f"Error: {tmp_path}: ")
+    assert done.output.count("\n") == 1, done.output
+
+
 def replaced(path: Path, **columns: list[object]) -> Destination:
     """A table of the first two records, with other columns."""
     options = parse_lake_options({"path": str(path), "appId": "app"})

@@ -6,10 +6,12 @@ The stamp is a table property that is set in the same commit as the rows: it out
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -24,8 +26,8 @@ from pyiceberg.exceptions import (
     ValidationException,
 )
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, LessThan, Or
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
+from pyiceberg.table import FileScanTask, Table, TableProperties, Transaction
 from sqlalchemy.exc import DBAPIError
 
 from runnel.spark.errors import OptionError
@@ -100,6 +102,9 @@ class IcebergLakeTable:
                 with transaction.update_spec() as update:
                     for name in partition_by:
                         update.add_identity(name)
+            # Our files have no field ids. Without it the first commit would set it, to what columns there were then.
+            mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
 
     def last_batch(self, app_id: str) -> int | None:
         return _last_batch(self._open(), app_id)
@@ -116,11 +121,11 @@ class IcebergLakeTable:
                 _add_nothing(transaction)
             _stamp(transaction, stamp)
 
-    def _checked(self, stamp: Stamp | None) -> Table:
+    def _checked(self, stamp: Stamp | None, settings: Mapping[str, str] = MappingProxyType({})) -> Table:
         """The version to commit to, and to no other: pyiceberg's own retries would not look for the stamp again."""
         table = self._open()
         check_new(stamp, _last_batch(table, stamp.app_id) if stamp is not None else None)
-        properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+        properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0", **settings}
         table.metadata = table.metadata.model_copy(update={"properties": properties})
         return table
 
@@ -169,16 +174,23 @@ class IcebergLakeTable:
 
     def compact(self, file_bytes: int) -> Maintained:
         before = len(self.file_sizes())
-        retried(lambda: self._compact(file_bytes))
+        for small in _small_files(self._open(), file_bytes):
+            retried(partial(self._merge, small))
         return Maintained(before, len(self.file_sizes()), 0)
 
-    def _compact(self, file_bytes: int) -> None:
-        """Rewrite each partition that has several small files, as one commit that fails if somebody else wrote."""
-        for partition in _crowded(self._open(), file_bytes):
-            table = self._checked(None)
-            rows = table.scan(row_filter=partition).to_arrow()
-            with _conflicts(), table.transaction() as transaction:
-                transaction.overwrite(rows, overwrite_filter=partition)
+    def _merge(self, small: Sequence[FileScanTask]) -> None:
+        """One file of several, as one commit that fails if somebody else wrote; no more than these is in memory."""
+        table = self._checked(None, {TableProperties.WRITE_TARGET_FILE_SIZE_BYTES: str(sys.maxsize)})
+        rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
+        try:
+            with _conflicts(), table.transaction() as whole, whole.update_snapshot().overwrite() as snapshot:
+                for file in _dataframe_to_data_files(table.metadata, rows, table.io):
+                    snapshot.append_data_file(file)
+                for task in small:
+                    snapshot.delete_data_file(task.file)
+        except Conflict as conflict:
+            if not isinstance(conflict.__cause__, ValidationException):
+                raise  # else somebody else has replaced one of them: they are to be planned anew
 
     def expire_rows(self, before_date: str) -> int:
         old: BooleanExpression = LessThan(EVENT_DATE, datetime.date.fromisoformat(before_date))  # type: ignore[call-arg, arg-type]
@@ -277,28 +289,17 @@ def _known_orders(table: Table, rows: pa.Table, how: Upsert) -> dict[Key, Any]:
     return dict(_keys_and_orders(table.scan(row_filter=_any_key(keys, how)).to_arrow(), how))
 
 
-def _crowded(table: Table, file_bytes: int) -> list[BooleanExpression]:
-    """The partitions with more than one file smaller than half of what a file should be."""
-    fields = table.spec().fields
-    small: dict[tuple[Any, ...], int] = {}
+def _small_files(table: Table, file_bytes: int) -> list[list[FileScanTask]]:
+    """Files of one partition that are smaller than half of what a file should be, as many as make up one."""
+    partitions: dict[Any, list[list[FileScanTask]]] = {}
     for task in table.scan().plan_files():
-        if task.file.file_size_in_bytes < file_bytes // 2:
-            values = tuple(task.file.partition[index] for index in range(len(fields)))
-            small[values] = small.get(values, 0) + 1
-    names = [table.schema().find_column_name(field.source_id) or field.name for field in fields]
-    return [_partition(table, names, values) for values, count in small.items() if count > 1]
-
-
-def _partition(table: Table, names: Sequence[str], values: tuple[Any, ...]) -> BooleanExpression:
-    if not names:
-        return AlwaysTrue()
-    return _same_key({name: _typed(table, name, value) for name, value in zip(names, values, strict=True)})
-
-
-def _typed(table: Table, name: str, value: Any) -> Any:
-    """Partition values of dates are days since 1970 in the manifests, and dates in expressions."""
-    is_date = str(table.schema().find_field(name).field_type) == "date"
-    return datetime.date(1970, 1, 1) + datetime.timedelta(days=value) if is_date and isinstance(value, int) else value
+        if task.file.file_size_in_bytes >= file_bytes // 2:
+            continue
+        groups = partitions.setdefault((task.file.spec_id, task.file.partition), [[]])
+        if sum(other.file.file_size_in_bytes for other in (*groups[-1], task)) > file_bytes:
+            groups.append([])
+        groups[-1].append(task)
+    return [group for groups in partitions.values() for group in groups if len(group) > 1]
 
 
 def _is_parquet(table: Table, path: str) -> bool:
