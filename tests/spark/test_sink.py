@@ -24,10 +24,13 @@ from harness.topics import create_topic, read_all
 from runnel.client.errors import ClientError
 from runnel.client.metadata import TopicPartition
 from runnel.client.partitioner import partition_for_key
+from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.errors import OptionError, RowError
 from runnel.spark.row_schema import HEADERS_TYPE
 from runnel.spark.sink_options import parse_sink_options
 from runnel.spark.writers import StreamWriter, Written
+from runnel.wire.apis import ApiKey
+from runnel.wire.errors import ErrorCode
 from spark.records import read_batch, source
 from spark.test_batch_reader import delete_topic
 
@@ -147,6 +150,28 @@ def test_a_topic_that_turns_up_while_another_is_written(bootstrap: str, new_topi
 def test_nothing_to_write(bootstrap: str, topic: str) -> None:
     assert write(bootstrap, [], VALUE, topic=topic).arrived == {}
     assert write(bootstrap, [values_batch([])], VALUE, topic=topic).arrived == {}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_idempotence_that_was_asked_for_is_not_given_up(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    """Some brokers that speak Kafka's protocol have no producer ids. They are played: none of ours is one."""
+    as_answered = Cluster.call
+
+    def call(cluster: Cluster, api_key: ApiKey, body: Any, **how: Any) -> Any:
+        if api_key == ApiKey.INIT_PRODUCER_ID:
+            raise ClientError("the broker has no InitProducerId", code=ErrorCode.UNSUPPORTED_VERSION)
+        return as_answered(cluster, api_key, body, **how)
+
+    monkeypatch.setattr(Cluster, "call", call)
+    options = {"topic": topic, "kafka.client.id": f"asked-{asked}"}  # on connections that no identity is kept for
+    if asked:
+        with pytest.raises(ClientError, match=r"no InitProducerId: leave kafka.enable.idempotence out"):
+            write(bootstrap, [values_batch([b"a"])], VALUE, **options, **{"kafka.enable.idempotence": "true"})
+    else:
+        write(bootstrap, [values_batch([b"a"])], VALUE, **options)
+    assert sum(len(read_all(bootstrap, topic, partition)) for partition in range(3)) == (0 if asked else 1)
 
 
 # Mistakes -------------------------------------------------------------------------------------------------------

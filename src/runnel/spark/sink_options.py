@@ -42,6 +42,8 @@ class SinkOptions:
     topic: str | None
     acks: int
     idempotent: bool
+    idempotence_asked: bool
+    """By its option: then it is not given up where a broker does not know it."""
     compression: int
     batch_bytes: int
     record_bytes_max: int | None
@@ -64,6 +66,7 @@ def parse_sink_options(options: Mapping[str, str], schema: StructType) -> SinkOp
         topic=topic,
         acks=acks,
         idempotent=_is_idempotent(kafka, acks),
+        idempotence_asked="enable.idempotence" in kafka,
         compression=_choice(kafka, "compression.type", "none", codecs),
         batch_bytes=batch_bytes if largest is None else min(batch_bytes, largest),
         record_bytes_max=largest,

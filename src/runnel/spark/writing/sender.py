@@ -37,6 +37,7 @@ TRANSACTION_TIMEOUT_MS = 0x7FFFFFFF
 _SEQUENCE_MASK = 0x7FFFFFFF
 _ARRIVED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _NO_IDEMPOTENCE = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+_ASKED_IN_VAIN = "leave kafka.enable.idempotence out to write without it, where a retry may write records twice"
 
 log = logging.getLogger("runnel.spark")
 
@@ -52,8 +53,8 @@ class Identity:
     """The number of the next record in each partition: they count on from one task of this identity to the next."""
 
 
-def idempotent_identity(cluster: Cluster) -> Identity:
-    """A fresh producer id; none from brokers that have no such thing."""
+def idempotent_identity(cluster: Cluster, options: SinkOptions) -> Identity:
+    """A fresh producer id; none from brokers that have no such thing, unless the user asked for it."""
     body = {
         "transactional_id": None,
         "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
@@ -69,6 +70,8 @@ def idempotent_identity(cluster: Cluster) -> Identity:
             return Identity(reply.producer_id, reply.producer_epoch)
         except ClientError as error:
             if error.code in _NO_IDEMPOTENCE:
+                if options.idempotence_asked:
+                    raise ClientError(f"{error.message}: {_ASKED_IN_VAIN}", code=error.code) from error
                 _warn_once(error.message)
                 return Identity()
             patience.wait_or_raise(error)

@@ -43,7 +43,7 @@ def write_task(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> dict[
         if not options.idempotent:
             return _write(cluster, options, Identity(), batches)
         # Taken out: nobody knows which sequences of a task that failed the broker has seen.
-        identity = _identities.pop(cluster, None) or idempotent_identity(cluster)
+        identity = _identities.pop(cluster, None) or idempotent_identity(cluster, options)
         arrived = _write(cluster, options, identity, batches)
         _identities[cluster] = identity
         return arrived
