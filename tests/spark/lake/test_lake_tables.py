@@ -224,6 +224,31 @@ def test_compaction_leaves_alone_what_somebody_else_has_replaced(tmp_path: Path)
     assert len(open_table(options.destination).file_sizes()) == 2
 
 
+def test_expiry_leaves_no_manifest_that_no_snapshot_needs(tmp_path: Path) -> None:
+    options = parse_lake_options({"path": str(tmp_path / "orders"), "tableFormat": "iceberg", "appId": "app"})
+    for number in range(12):
+        commit(options, number, rows((f"k{number}", b"v", number, MONDAY)))
+    table = open_table(options.destination)
+    table.compact(1 << 20)
+    before = content(options)
+    manifests = list(tmp_path.rglob("*.avro"))
+    table.remove_old_files(0)
+    left = list(tmp_path.rglob("*.avro"))
+    assert len(left) < len(manifests) / 4, "one list and what it names is all that is needed"
+    assert content(options) == before
+    commit(options, 12, rows(("k12", b"v", 12, MONDAY)))
+    assert len(content(options)) == 13
+
+
+def test_a_parquet_write_without_a_stamp_leaves_no_books(tmp_path: Path) -> None:
+    options = parse_lake_options({"path": str(tmp_path / "orders"), "tableFormat": "parquet"})
+    for number in range(3):
+        table, files = written(options, rows((f"k{number}", b"v", number, MONDAY)))
+        commit_once(options.destination, table, files, None, None)
+    assert not list((tmp_path / "orders" / "_runnel" / "commits").iterdir())
+    assert [row["offset"] for row in content(options)] == [0, 1, 2]
+
+
 def test_an_iceberg_table_knows_its_columns_by_name_from_the_beginning(tmp_path: Path) -> None:
     """Two queries that fill a new table: the first commit of one must not forget the columns that the other added."""
     options = parse_lake_options({"path": str(tmp_path / "orders"), "tableFormat": "iceberg", "appId": "app"})

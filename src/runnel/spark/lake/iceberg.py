@@ -102,9 +102,11 @@ class IcebergLakeTable:
                 with transaction.update_spec() as update:
                     for name in partition_by:
                         update.add_identity(name)
-            # Our files have no field ids. Without it the first commit would set it, to what columns there were then.
+            # Our files have no field ids: their columns are known by name. The first commit would note that too, but of
+            # the columns that it knew. And a stream makes a metadata file per trigger, of which a hundred are kept.
             mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
-            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+            properties = {TableProperties.DEFAULT_NAME_MAPPING: mapping}
+            transaction.set_properties({**properties, TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true"})
 
     def last_batch(self, app_id: str) -> int | None:
         return _last_batch(self._open(), app_id)
@@ -204,20 +206,22 @@ class IcebergLakeTable:
             self._open().delete(old)
 
     def remove_old_files(self, hours: float) -> int:
-        """Forget old snapshots, then remove data files that no snapshot names any more."""
+        """Forget old snapshots, then remove data files and manifests that no snapshot names any more."""
         oldest = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)
         retried(lambda: self._forget_snapshots(oldest))
         store = self.store
         filesystem, base = store.open()
         # By their own names alone, which are unique: the same path may be spelt s3a://, s3:// or file:/ elsewhere.
-        named = {path.rsplit("/", 1)[-1] for path in _named_files(self._open())}
+        table = self._open()
+        named = {path.rsplit("/", 1)[-1] for path in (*_named_files(table), *_manifests(table))}
         removed = 0
-        selector = pyarrow.fs.FileSelector(f"{base}/{self.folder}", recursive=True, allow_not_found=True)
-        for info in filesystem.get_file_info(selector):
-            is_old = info.mtime is not None and info.mtime.timestamp() < oldest.timestamp()
-            if info.is_file and is_old and info.base_name not in named:
-                filesystem.delete_file(info.path)
-                removed += 1
+        for folder, ending in ((self.folder, ""), ("metadata", ".avro")):
+            selector = pyarrow.fs.FileSelector(f"{base}/{folder}", recursive=True, allow_not_found=True)
+            for info in filesystem.get_file_info(selector):
+                is_old = info.mtime is not None and info.mtime.timestamp() < oldest.timestamp()
+                if info.is_file and is_old and info.path.endswith(ending) and info.base_name not in named:
+                    filesystem.delete_file(info.path)
+                    removed += 1
         return removed
 
     def _forget_snapshots(self, oldest: datetime.datetime) -> None:
@@ -314,6 +318,14 @@ def _is_parquet(table: Table, path: str) -> bool:
 def _named_files(table: Table) -> set[str]:
     files = table.inspect.all_files().column("file_path").to_pylist() if table.current_snapshot() else []
     return {folder_of(str(path)) for path in files}
+
+
+def _manifests(table: Table) -> Iterator[str]:
+    """Those of every snapshot, and the lists of them."""
+    for snapshot in table.snapshots():
+        yield snapshot.manifest_list
+        for manifest in snapshot.manifests(table.io):
+            yield manifest.manifest_path
 
 
 def _last_batch(table: Table, app_id: str) -> int | None:

@@ -69,6 +69,7 @@ class ParquetLakeTable:
             raise OptionError(NO_OVERWRITE)
         check_new(stamp, self.last_batch(stamp.app_id) if stamp is not None else None)
         moves = {file.path: file.path.removeprefix(f"{STAGED}/") for file in files}
+        is_unstamped = stamp is None
         stamp = stamp or Stamp(f"once-{uuid.uuid4()}", 0)
         folder, *others = map(_folder, stamp.names)
         rows = sum(file.row_count for file in files)
@@ -83,6 +84,9 @@ class ParquetLakeTable:
             self._filesystem.delete_file(f"{self._base}/{COMMITS}/{folder}/{stamp.batch_id}.json")
             raise AlreadyThere(later)
         self._move(moves)
+        if is_unstamped:  # nobody will come back for it
+            self._filesystem.delete_dir(f"{self._base}/{COMMITS}/{folder}")
+            return
         for name in (folder, *others):
             for older in self._batches(name):
                 if older < stamp.batch_id:
