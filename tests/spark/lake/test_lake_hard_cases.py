@@ -363,3 +363,19 @@ def test_queries_that_make_or_widen_a_table_together(tmp_path: Path, table_forma
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(make, range(3)))
     assert set(open_table(options.destination).schema().names) == {"name", "country", "offset"}
+
+
+@pytest.mark.parametrize(
+    ("table_format", "by", "complaint"),
+    [
+        ("delta", "name,country,offset,_x", "every column"),
+        ("parquet", "name,country,offset,_x", "every column"),
+        ("parquet", "_x", "readers pass over"),
+    ],
+)
+def test_a_layout_in_which_rows_could_not_be_found_is_refused(
+    tmp_path: Path, table_format: str, by: str, complaint: str
+) -> None:
+    batch = people(("Ada", "GB", 1)).append_column("_x", pa.array(["x"]))
+    with pytest.raises(OptionError, match=complaint):
+        commit(options_of(tmp_path, table_format, partitionBy=by), 0, batch)

@@ -50,6 +50,9 @@ class ParquetLakeTable:
         return self._saved_schema() is not None
 
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        for name in partition_by:
+            if name.startswith(("_", ".")):
+                raise OptionError(f"option 'partitionBy' names '{name}': readers pass over folders of such names")
         self._filesystem.create_dir(f"{self._base}/{COMMITS}", recursive=True)
         there = self._saved_schema()
         fields = list(schema) if there is None else [*there, *check_types(self._destination, there, schema)]

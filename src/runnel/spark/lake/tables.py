@@ -157,6 +157,8 @@ def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> L
             raise OptionError(
                 f"{says} '{name}', which is {schema.field(name).type}: cast it to text, or choose another"
             )
+    if not table.keeps_partition_columns and set(partition_by) >= set(schema.names):
+        raise OptionError(f"{says} every column: leave out one at least, for the files to hold")
     keeps = table.keeps_partition_columns or options.is_upsert  # an upsert reads the files back
     return Layout(Store(""), table.folder, partition_by, event_time, keeps, options.file_bytes)
 
