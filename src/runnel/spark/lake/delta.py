@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from runnel.spark.errors import OptionError
-from runnel.spark.lake.files import DataFile
+from runnel.spark.lake.files import DataFile, skips
 from runnel.spark.lake.options import Destination
 from runnel.spark.lake.stores import Store, folder_of
 from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
@@ -27,6 +27,10 @@ DATA_FILE = re.compile(r"(?:[^/]+=[^/]*/)*(?:part-[^/]+\.parquet|deletion_vector
 """What writers of Delta leave in a table's folder, beside names with an underscore, which vacuum passes over."""
 
 COLUMN_MAPPING = "delta.columnMapping.mode"
+CONSTRAINTS = "delta.constraints."
+STATISTICS = "delta.dataSkippingStatsColumns"
+"""Which columns files have statistics of. Delta-rs takes a column whose bounds are missing, beside others that are
+there, for one without values, and finds none of its rows: a file has those of all these columns, or of none."""
 
 
 @contextmanager
@@ -73,12 +77,22 @@ class DeltaLakeTable:
                 schema=Schema.from_arrow(schema),
                 partition_by=list(partition_by),
                 mode="ignore",
+                configuration=_statistics(schema, partition_by),
                 storage_options=self._storage,
             )
-        table = self._open()
-        lacking = check_types(self._destination, pa.schema(table.schema().to_arrow()), schema)
+        lacking = self.lacking(schema)
         if lacking:
-            table.alter.add_columns(Schema.from_arrow(pa.schema(lacking)).fields)
+            self._open().alter.add_columns(Schema.from_arrow(pa.schema(lacking)).fields)
+
+    def lacking(self, schema: pa.Schema) -> list[pa.Field]:
+        table = self._open()
+        for name in table.metadata().configuration:
+            if name.startswith(CONSTRAINTS):
+                raise OptionError(
+                    f"{self._destination.path} has the constraint '{name.removeprefix(CONSTRAINTS)}', which would not "
+                    "be checked: drop it, or write to another table"
+                )
+        return check_types(self._destination, pa.schema(table.schema().to_arrow()), schema)
 
     def last_batch(self, app_id: str) -> int | None:
         return self._open().transaction_version(app_id)
@@ -87,7 +101,7 @@ class DeltaLakeTable:
         table = self._checked(stamp)
         with _conflicts():
             table.create_write_transaction(
-                [_action(file) for file in files],
+                [_action(file, table) for file in files],
                 "overwrite" if overwrite else "append",
                 table.schema(),
                 partition_by=list(table.metadata().partition_columns),
@@ -188,13 +202,20 @@ def _stamped(stamp: Stamp | None) -> CommitProperties:
     return CommitProperties(app_transactions=[Transaction(name, stamp.batch_id) for name in stamp.names])
 
 
-def _action(file: DataFile) -> AddAction:
-    stats: dict[str, Any] = {
-        "numRecords": file.row_count,
-        "minValues": {name: _text(low) for name, low, _, _ in file.ranges},
-        "maxValues": {name: _text(high) for name, _, high, _ in file.ranges},
-        "nullCount": {name: nulls for name, _, _, nulls in file.ranges},
-    }
+def _statistics(schema: pa.Schema, partition_by: Sequence[str]) -> dict[str, str | None]:
+    names = [field.name for field in schema if skips(field.type) and field.name not in partition_by]
+    plain = [name for name in names if name.isidentifier()]  # others would have to be quoted
+    return {STATISTICS: ",".join(plain)} if plain else {}
+
+
+def _action(file: DataFile, table: DeltaTable) -> AddAction:
+    stats: dict[str, Any] = {"numRecords": file.row_count}
+    wanted = set(filter(None, table.metadata().configuration.get(STATISTICS, "").split(",")))
+    if wanted and wanted <= {name for name, *_ in file.ranges}:
+        ranges = [row for row in file.ranges if row[0] in wanted]
+        stats["minValues"] = {name: _text(low) for name, low, _, _ in ranges if low is not None}
+        stats["maxValues"] = {name: _text(high) for name, _, high, _ in ranges if high is not None}
+        stats["nullCount"] = {name: nulls for name, _, _, nulls in ranges}
     return AddAction(file.path, file.size_bytes, dict(file.partition), int(time.time() * 1000), True, json.dumps(stats))
 
 

@@ -32,7 +32,8 @@ PartitionValues = tuple[tuple[str, str | None], ...]
 
 
 class DataFile(NamedTuple):
-    """`path` is relative to the table. `ranges` holds (column, smallest, largest, nulls) of plain columns."""
+    """`path` is relative to the table. `ranges` holds (column, smallest, largest, nulls) of those that files are skipped
+    by: without bounds where all is null, and not those whose bounds are not known."""
 
     path: str
     size_bytes: int
@@ -109,7 +110,9 @@ class FileWriter:
         return file
 
     def _path(self, values: PartitionValues) -> str:
-        folders = [f"{name}={NO_VALUE if value is None else quote(value, safe='')}" for name, value in values]
+        folders = [
+            f"{quote(name, safe='')}={NO_VALUE if value is None else quote(value, safe='')}" for name, value in values
+        ]
         return "/".join([*filter(None, [self._layout.folder]), *folders, f"part-{uuid.uuid4()}.parquet"])
 
     def _finish(self, values: PartitionValues) -> None:
@@ -157,14 +160,18 @@ def _matching(batch: pa.RecordBatch, kind: Mapping[str, Any]) -> pa.Array:
     return chosen
 
 
+def skips(kind: pa.DataType) -> bool:
+    """Whether files are skipped by such a column: whole numbers and times; the rest costs more than it saves."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
+
+
 def _ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[tuple[str, Any, Any, int], ...]:
-    """What a reader can skip a file by: whole numbers, dates and times; the rest costs more than it saves."""
-    plain = {field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_temporal(field.type)}
+    plain = {field.name for field in schema if skips(field.type)}
     found: dict[str, list[Any]] = {}
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
             column = metadata.row_group(group).column(index)
-            if column.path_in_schema in plain and column.statistics is not None and column.statistics.has_min_max:
+            if column.path_in_schema in plain and column.statistics is not None and column.statistics.has_null_count:
                 found.setdefault(column.path_in_schema, []).append(column.statistics)
     return tuple(
         (name, *bounds, sum(s.null_count for s in rows))
@@ -174,9 +181,12 @@ def _ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[tuple[str, An
 
 
 def _bounds(rows: list[Any]) -> tuple[Any, Any] | None:
-    """None where Python has no such time."""
+    """None where they are not known, or Python has no such time."""
+    bounded = [s for s in rows if s.num_values]  # it does not count nulls
+    if not all(s.has_min_max for s in bounded):
+        return None
     try:
-        return min(s.min for s in rows), max(s.max for s in rows)
+        return min((s.min for s in bounded), default=None), max((s.max for s in bounded), default=None)
     except OverflowError:
         return None
 

@@ -6,7 +6,6 @@ The stamp is a table property that is set in the same commit as the rows: it out
 from __future__ import annotations
 
 import datetime
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -27,7 +26,8 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, LessThan, Or
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
-from pyiceberg.table import FileScanTask, Table, TableProperties, Transaction
+from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.transforms import IdentityTransform
 from sqlalchemy.exc import DBAPIError
 
 from runnel.spark.errors import OptionError
@@ -37,6 +37,7 @@ from runnel.spark.lake.stores import Store, folder_of
 from runnel.spark.lake.tables import Conflict, Maintained, Stamp, Upsert, check_new, check_types, retried
 
 STAMP = "runnel.batch."
+NO_LIMIT = 1 << 50
 
 
 @contextmanager
@@ -90,9 +91,12 @@ class IcebergLakeTable:
         except NoSuchTableError:
             self._create(schema, partition_by)
             return
-        if check_types(self._destination, schema_to_pyarrow(table.schema(), include_field_ids=False), schema):
+        if _lacking(self._destination, table, schema):
             with table.update_schema() as update:
                 update.union_by_name(schema)
+
+    def lacking(self, schema: pa.Schema) -> list[pa.Field]:
+        return _lacking(self._destination, self._open(), schema)
 
     def _create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         """With its partitioning in the same commit: a crash must not leave a table that lacks it."""
@@ -176,23 +180,24 @@ class IcebergLakeTable:
 
     def compact(self, file_bytes: int) -> Maintained:
         before = len(self.file_sizes())
-        for small in _small_files(self._open(), file_bytes):
-            retried(partial(self._merge, small))
+        for paths in _small_files(self._open(), file_bytes):
+            retried(partial(self._merge, paths))
         return Maintained(before, len(self.file_sizes()), 0)
 
-    def _merge(self, small: Sequence[FileScanTask]) -> None:
+    def _merge(self, paths: set[str]) -> None:
         """One file of several, as one commit that fails if somebody else wrote; no more than these is in memory."""
-        table = self._checked(None, {TableProperties.WRITE_TARGET_FILE_SIZE_BYTES: str(sys.maxsize)})
+        table = self._checked(None, {TableProperties.WRITE_TARGET_FILE_SIZE_BYTES: str(NO_LIMIT)})
+        # As this version knows them: rows may have been deleted, and whole files replaced, since they were chosen.
+        small = [task for task in table.scan().plan_files() if task.file.file_path in paths]
+        if len(small) < len(paths):
+            return
         rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
-        try:
-            with _conflicts(), table.transaction() as whole, whole.update_snapshot().overwrite() as snapshot:
+        with _conflicts(), table.transaction() as whole, whole.update_snapshot().overwrite() as snapshot:
+            if rows.num_rows:
                 for file in _dataframe_to_data_files(table.metadata, rows, table.io):
                     snapshot.append_data_file(file)
-                for task in small:
-                    snapshot.delete_data_file(task.file)
-        except Conflict as conflict:
-            if not isinstance(conflict.__cause__, ValidationException):
-                raise  # else somebody else has replaced one of them: they are to be planned anew
+            for task in small:
+                snapshot.delete_data_file(task.file)
 
     def expire_rows(self, before_date: str) -> int:
         old: BooleanExpression = LessThan(EVENT_DATE, datetime.date.fromisoformat(before_date))  # type: ignore[call-arg, arg-type]
@@ -245,6 +250,24 @@ def _default_catalog(destination: Destination) -> Path:
     return Path(path, "catalog.db")
 
 
+def _lacking(destination: Destination, table: Table, schema: pa.Schema) -> list[pa.Field]:
+    for field in table.spec().fields:
+        if not isinstance(field.transform, IdentityTransform):
+            raise OptionError(
+                f"{destination.path} is partitioned by {field.name}, a {field.transform} of a column, which is not "
+                "supported: write to a table that is partitioned by columns"
+            )
+    lacking = check_types(destination, schema_to_pyarrow(table.schema(), include_field_ids=False), schema)
+    # Files know their columns by name. One of a name that was given away would get the values of the other.
+    before = {field.name for older in table.schemas().values() for field in older.fields}
+    for field in lacking:
+        if field.name in before:
+            raise OptionError(
+                f"column '{field.name}' of {destination.path} was renamed or dropped: write it under another name"
+            )
+    return lacking
+
+
 def _add_nothing(transaction: Transaction) -> None:
     """A snapshot all the same: a commit of properties alone is not refused when another came first, and would let a
     driver that was given up for dead set the stamp back."""
@@ -293,17 +316,22 @@ def _known_orders(table: Table, rows: pa.Table, how: Upsert) -> dict[Key, Any]:
     return dict(_keys_and_orders(table.scan(row_filter=_any_key(keys, how)).to_arrow(), how))
 
 
-def _small_files(table: Table, file_bytes: int) -> list[list[FileScanTask]]:
+def _small_files(table: Table, file_bytes: int) -> list[set[str]]:
     """Files of one partition that are smaller than half of what a file should be, as many as make up one."""
-    partitions: dict[Any, list[list[FileScanTask]]] = {}
+    groups: list[set[str]] = []
+    filling: dict[Any, tuple[set[str], int]] = {}
     for task in table.scan().plan_files():
-        if task.file.file_size_in_bytes >= file_bytes // 2:
+        size = task.file.file_size_in_bytes
+        if size >= file_bytes // 2:
             continue
-        groups = partitions.setdefault((task.file.spec_id, task.file.partition), [[]])
-        if sum(other.file.file_size_in_bytes for other in (*groups[-1], task)) > file_bytes:
-            groups.append([])
-        groups[-1].append(task)
-    return [group for groups in partitions.values() for group in groups if len(group) > 1]
+        partition = (task.file.spec_id, task.file.partition)
+        group, filled = filling.get(partition, (set(), file_bytes))
+        if filled + size > file_bytes:
+            group, filled = set(), 0
+            groups.append(group)
+        group.add(task.file.file_path)
+        filling[partition] = group, filled + size
+    return [group for group in groups if len(group) > 1]
 
 
 def _is_parquet(table: Table, path: str) -> bool:

@@ -35,6 +35,7 @@ KNOWN = (
     "deadLetterPath",
     "targetFileBytes",
 )
+UNFIT_IN_PATHS = {"delta": "%\\", "iceberg": "%#?"}
 PASSED_THROUGH = ("storage.", "catalog.")
 SPARKS_OWN = ("checkpointlocation", "querytimeout", "querytype", "queryname", "outputmode")
 
@@ -123,11 +124,15 @@ def _destination(given: Mapping[str, str]) -> Destination:
     if not path:
         raise OptionError("say where the table is: .start(path), .save(path) or option 'path'")
     name = given.get("table") or f"runnel.{path.rstrip('/').rsplit('/', 1)[-1].replace('-', '_').replace('.', '_')}"
+    table_format = _choice(given, "tableFormat", TABLE_FORMATS)
+    for character in UNFIT_IN_PATHS.get(table_format, ""):
+        if character in path and "://" not in path:
+            raise OptionError(f"'{path}' cannot be the path of a table of {table_format}: it must not hold {character}")
     if name.count(".") < 1:
         raise OptionError(f"option 'table' is '{name}': an Iceberg table is named namespace.table")
     return Destination(
         _absolute(path),
-        _choice(given, "tableFormat", TABLE_FORMATS),
+        table_format,
         name,
         _prefixed(given, "storage."),
         _prefixed(given, "catalog."),

@@ -50,15 +50,15 @@ class ParquetLakeTable:
         return self._saved_schema() is not None
 
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-        for name in partition_by:
-            if name.startswith(("_", ".")):
-                raise OptionError(f"option 'partitionBy' names '{name}': readers pass over folders of such names")
         self._filesystem.create_dir(f"{self._base}/{COMMITS}", recursive=True)
         there = self._saved_schema()
-        fields = list(schema) if there is None else [*there, *check_types(self._destination, there, schema)]
+        fields = list(schema) if there is None else [*there, *self.lacking(schema)]
         marked = pa.schema(fields, metadata={"runnel.partition_by": json.dumps(list(partition_by))})
         if there is None or len(fields) != len(there):
             self._write_atomic(SCHEMA, _schema_file(marked))
+
+    def lacking(self, schema: pa.Schema) -> list[pa.Field]:
+        return check_types(self._destination, self.schema(), schema)
 
     def last_batch(self, app_id: str) -> int | None:
         self._finish()

@@ -83,7 +83,7 @@ class Prepared:
 
 def check_rows(options: LakeOptions, schema: StructType) -> None:
     """OptionError where rows of these columns cannot be written; nothing is made."""
-    from runnel.spark.lake.tables import check_types, open_table, table_layout, table_schema
+    from runnel.spark.lake.tables import open_table, table_layout, table_schema
 
     rows, dead = _columns(options, schema)
     for destination, columns in ((options.destination, rows), (options.dead_letters, dead)):
@@ -91,7 +91,7 @@ def check_rows(options: LakeOptions, schema: StructType) -> None:
             table = open_table(destination)
             layout = table_layout(table, options, columns)
             if table.exists():
-                check_types(destination, table.schema(), table_schema(columns, layout))
+                table.lacking(table_schema(columns, layout))
 
 
 def _prepare(options: LakeOptions, schema: StructType) -> Prepared:

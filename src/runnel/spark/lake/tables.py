@@ -67,7 +67,10 @@ class LakeTable(Protocol):
         """Asking makes nothing."""
 
     def ensure(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-        """Make the table, or add the columns that it lacks; OptionError where a column has another type."""
+        """Make the table, or add the columns that it lacks."""
+
+    def lacking(self, schema: pa.Schema) -> list[pa.Field]:
+        """The columns that it lacks, of a table that is there; OptionError where it cannot take such rows."""
 
     def last_batch(self, app_id: str) -> int | None: ...
     def append(self, files: Sequence[DataFile], stamp: Stamp | None, *, overwrite: bool = False) -> None:
@@ -150,7 +153,10 @@ def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> L
         partition_by, says = there, "the table is partitioned by"
     elif partition_by is None:
         partition_by = (EVENT_DATE,) if event_time is not None and not options.is_upsert else ()
+    hidden = ("_", ".") if options.destination.table_format == "parquet" else (".",)
     for name in partition_by:
+        if name.startswith(hidden):
+            raise OptionError(f"{says} '{name}': readers pass over folders of such names")
         if name not in schema.names and not (name == EVENT_DATE and event_time is not None):
             raise OptionError(f"{says} '{name}': the rows have {', '.join(schema.names)}")
         if name in schema.names and not _names_a_folder(schema.field(name).type):
@@ -189,8 +195,14 @@ def table_schema(schema: pa.Schema, layout: Layout) -> pa.Schema:
 
 
 def check_types(destination: Destination, there: pa.Schema, given: pa.Schema) -> list[pa.Field]:
-    """The fields that the table lacks; OptionError where one that it has is of another type, or written otherwise:
-    Spark, and Delta, do not tell names apart by case."""
+    """The fields that the table lacks; OptionError where one that it has is of another type, may not be null (nobody
+    would look), or is written otherwise: Spark, and Delta, do not tell names apart by case."""
+    for field in there:
+        if not field.nullable:
+            raise OptionError(
+                f"column '{field.name}' of {destination.path} must not be null, which would not be checked: let it be "
+                "null, or write to another table"
+            )
     lacking = []
     known = {name.lower(): name for name in there.names}
     for field in given:

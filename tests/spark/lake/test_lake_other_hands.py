@@ -1,0 +1,106 @@
+"""Lake tables that somebody else has made, changed or reads."""
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.spark.lake.test_lake_hard_cases import options_of, people
+from tests.spark.lake.test_lake_tables import commit, content
+
+from runnel.spark.errors import OptionError
+from runnel.spark.lake.options import TABLE_FORMATS, parse_lake_options
+from runnel.spark.lake.tables import open_table
+
+
+def test_delta_rs_finds_every_row_by_every_column(tmp_path: Path) -> None:
+    """It takes bounds that are missing beside others for a column without values: also of files of fewer columns."""
+    import pyarrow.dataset as ds
+    from deltalake import DeltaTable
+
+    columns = {
+        "text": pa.array(["a", "b"]),
+        "number": pa.array([1, None]),
+        "nothing": pa.array([None, None], pa.int32()),
+        "fraction": pa.array([1.5, float("nan")]),
+        "decimal": pa.array([Decimal("1.5"), None], pa.decimal128(38, 18)),
+        "truth": pa.array([True, None]),
+        "time": pa.array([datetime.datetime(2026, 11, 18, tzinfo=datetime.UTC), None], pa.timestamp("us", "UTC")),
+        "date": pa.array([3_000_000, None], pa.int32()).cast(pa.date32()),  # of the year 10183
+        "a,b": pa.array([7, None]),
+    }
+    batch = pa.record_batch(list(columns.values()), list(columns))
+    options = options_of(tmp_path, "delta")
+    commit(options, 0, batch)
+    commit(options, 1, batch.drop_columns(["number", "text"]))
+    commit(options, 2, batch.append_column("later", pa.array([1, 2])))
+
+    def found() -> dict[str, int]:
+        dataset = DeltaTable(options.destination.path).to_pyarrow_dataset()
+        return {
+            name: dataset.to_table(filter=ds.field(name) == values[0], columns=["time"]).num_rows
+            + dataset.to_table(filter=ds.field(name).is_null(), columns=["time"]).num_rows
+            for name, values in columns.items()
+        }
+
+    nan = 3  # is neither null nor equal to anything
+    wanted = dict.fromkeys(columns, 6) | {"text": 4, "fraction": 6 - nan}
+    assert found() == wanted
+    open_table(options.destination).compact(1 << 20)
+    assert found() == wanted
+
+
+@pytest.mark.parametrize("name", ["a/b", "a=b", "a%20b", "a b", "a:b", "a#b"])
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_partition_columns_of_any_name(tmp_path: Path, table_format: str, name: str) -> None:
+    options = options_of(tmp_path, table_format, partitionBy=name)
+    commit(options, 0, pa.record_batch([pa.array([0, 1]), pa.array(["x/y", None])], ["offset", name]))
+    assert sorted(row[name] or "" for row in content(options, ("offset", name))) == ["", "x/y"]
+
+
+def test_an_iceberg_column_that_was_renamed_is_not_made_again(tmp_path: Path) -> None:
+    """Files know their columns by name: the new one would take the values of the old one."""
+    options = options_of(tmp_path, "iceberg")
+    commit(options, 0, people(("Ada", "GB", 0)))
+    with open_table(options.destination)._open().update_schema() as update:  # type: ignore[attr-defined]
+        update.rename_column("country", "nation")
+    with pytest.raises(
+        OptionError, match=r"column 'country' of .* was renamed or dropped: write it under another name"
+    ):
+        commit(options, 1, people(("Bob", "NZ", 1)))
+    assert content(options, ("offset", "nation")) == [{"offset": 0, "nation": "GB"}]
+
+
+def test_an_iceberg_table_laid_out_by_a_transform_is_refused(tmp_path: Path) -> None:
+    from pyiceberg.transforms import BucketTransform
+
+    options = options_of(tmp_path, "iceberg")
+    commit(options, 0, people(("Ada", "GB", 0)))
+    with open_table(options.destination)._open().update_spec() as update:  # type: ignore[attr-defined]
+        update.add_field("country", BucketTransform(4))
+    with pytest.raises(OptionError, match=r"partitioned by country_bucket_4, a bucket\[4\] of a column"):
+        commit(options, 1, people(("Bob", "NZ", 1)))
+
+
+def test_what_would_not_be_checked_is_refused(tmp_path: Path) -> None:
+    from deltalake import DeltaTable, Schema
+
+    options = options_of(tmp_path, "delta")
+    commit(options, 0, people(("Ada", "GB", 0)))
+    DeltaTable(options.destination.path).alter.add_constraint({"positive": "offset >= 0"})
+    with pytest.raises(OptionError, match="has the constraint 'positive'"):
+        commit(options, 1, people(("Bob", "NZ", -1)))
+    strict = options_of(tmp_path / "strict", "delta")
+    schema = pa.schema(
+        [pa.field("name", pa.string(), nullable=False), ("country", pa.string()), ("offset", pa.int64())]
+    )
+    DeltaTable.create(strict.destination.path, Schema.from_arrow(schema))
+    with pytest.raises(OptionError, match=r"column 'name' of .* must not be null"):
+        commit(strict, 0, people(("Ada", "GB", 0)))
+
+
+@pytest.mark.parametrize(("table_format", "name"), [("delta", "a%20b"), ("iceberg", "a#b"), ("iceberg", "a?b")])
+def test_a_path_that_the_libraries_misread_is_refused(tmp_path: Path, table_format: str, name: str) -> None:
+    with pytest.raises(OptionError, match="must not hold"):
+        parse_lake_options({"path": str(tmp_path / name), "tableFormat": table_format})
