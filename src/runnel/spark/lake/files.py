@@ -32,8 +32,8 @@ PartitionValues = tuple[tuple[str, str | None], ...]
 
 
 class DataFile(NamedTuple):
-    """`path` is relative to the table. `ranges` holds (column, smallest, largest, nulls) of those that files are skipped
-    by: without bounds where all is null, and not those whose bounds are not known."""
+    """`path` is relative to the table. `ranges` holds (column, smallest, largest, nulls) of columns that files are
+    skipped by: without bounds where all is null, and not those whose bounds are not known."""
 
     path: str
     size_bytes: int
