@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from harness.topics import create_topic
 from runnel.client.errors import ClientError
+from runnel.spark.brokers.cluster import Patience
 from runnel.spark.errors import DataLoss, OptionError
 from runnel.spark.reading import task as task_module
 from runnel.spark.reading.task import ReadTask
@@ -207,6 +208,13 @@ def test_records_deleted_before_planning_are_not_missed(bootstrap: str, topic: s
     assert values(read_batch(bootstrap, subscribe=topic)) == [b"6", b"7", b"8", b"9"]
 
 
+def test_an_end_before_all_that_is_left_leaves_nothing_of_that_partition(bootstrap: str, topic: str) -> None:
+    produce(bootstrap, topic, [*numbered(10), *numbered(10, partition=1)])
+    delete_records(bootstrap, topic, 0, 8)
+    rows = read_batch(bootstrap, subscribe=topic, endingOffsets=f'{{"{topic}":{{"0":5,"1":2}}}}')
+    assert [(row["partition"], row["offset"]) for row in rows] == [(1, 0), (1, 1)]
+
+
 def planned_then_changed(bootstrap: str, topic: str, change: Callable[[], Any], **options: str) -> list[Any]:
     reader = batch_reader(bootstrap, subscribe=topic, **options)
     planned = reader.partitions()
@@ -290,3 +298,20 @@ def test_no_broker_at_all_is_said_with_its_address() -> None:
     options = {"subscribe": "t", "fetchOffset.numRetries": "2", "kafka.default.api.timeout.ms": "100"}
     with pytest.raises(ClientError, match=r"cannot connect to 127.0.0.1:1: Connection refused; is a broker running"):
         read_batch("127.0.0.1:1", **options)
+
+
+def test_a_broker_that_is_away_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(Patience, "__init__", _noting(Patience.__init__, waits))
+    options = {"subscribe": "t", "fetchOffset.numRetries": "9", "kafka.default.api.timeout.ms": "100"}
+    with pytest.raises(ClientError, match=r"cannot connect to 127.0.0.1:1"):
+        read_batch("127.0.0.1:1", **options)
+    assert waits == [0.1, 0.1], "the plan's, and that of the one question in it"
+
+
+def _noting(begin: Callable[..., None], waits: list[float]) -> Callable[..., None]:
+    def noted(patience: Patience, limit_s: float) -> None:
+        waits.append(limit_s)
+        begin(patience, limit_s)
+
+    return noted

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 
 from harness.proxy import CuttingProxy
 from harness.topics import create_topic, read_all
+from runnel import Broker
 from runnel.client.errors import ClientError
 from runnel.client.metadata import TopicPartition
 from runnel.client.partitioner import partition_for_key
@@ -202,6 +203,17 @@ def test_a_batch_too_large_for_the_topic_is_cut_and_a_record_too_large_is_named(
     assert read_all(bootstrap, topic, keep=lambda message: message.key()) == keys
     with pytest.raises(RowError, match=rf"with key b'big': .* larger than topic {topic} allows; .*max.message.bytes"):
         write(bootstrap, [keyed_batch([b"a", b"big", b"c"], 1000)], KEYED, topic=topic)
+
+
+def test_requests_are_no_larger_than_the_option_says() -> None:
+    """A broker that takes less than we would send at once hangs up, and gives no reason."""
+    schema = StructType([*VALUE.fields, StructField("partition", IntegerType())])
+    batch = pa.record_batch([pa.array([b"x" * 800_000] * 9), pa.array(range(9), pa.int32())], ["value", "partition"])
+    options = {"topic": "t", "kafka.max.request.size": "1000000", "kafka.delivery.timeout.ms": "20000"}
+    with Broker(configs={"socket.request.max.bytes": "2000000"}) as broker:
+        broker.create_topic("t", 9)
+        written = write(broker.bootstrap_servers, [batch], schema, **options)
+    assert sum(count for count, _ in written.arrived.values()) == 9
 
 
 def test_a_record_too_large_for_the_option(bootstrap: str, topic: str) -> None:

@@ -161,6 +161,23 @@ def test_progress_is_committed_to_a_group(bootstrap: str, topic: str, open_reade
     assert committed(bootstrap, f"spark-runnel-{topic}", topic) == 7
 
 
+def test_offsets_of_a_quiet_partition_are_committed_again_before_they_expire(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(bootstrap, topic, numbered(3))
+    reader = open_reader(subscribe=topic, startingOffsets="earliest", **{"kafka.group.id": f"quiet-{topic}"})
+    _, position = trigger(reader, reader.initialOffset())
+    reader.commit(position)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for forgotten in admin.delete_consumer_groups([f"quiet-{topic}"]).values():
+        forgotten.result(30)  # as a broker does in time
+    reader.latestOffset(position, ReadAllAvailable())
+    assert committed(bootstrap, f"quiet-{topic}", topic) < 0, "it was committed without need"
+    monkeypatch.setattr(commits_module, "RENEWAL_S", 0.0)
+    reader.latestOffset(position, ReadAllAvailable())
+    assert committed(bootstrap, f"quiet-{topic}", topic) == 3
+
+
 def test_a_trigger_does_not_wait_for_the_commit_of_the_one_before(
     bootstrap: str, topic: str, open_reader: Callable[..., StreamReader]
 ) -> None:
@@ -422,6 +439,23 @@ def test_a_topic_created_anew_with_as_many_records(
     produce(bootstrap, topic, numbered(8))
     with pytest.raises(DataLoss, match=rf"Topic {topic} was deleted and created anew"):
         trigger(reader, position)
+
+
+def test_a_topic_created_anew_while_there_was_nothing_to_read(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader]
+) -> None:
+    """Spark plans no batch then, and has not asked for any since the query started."""
+    produce(bootstrap, topic, numbered(3))
+    new = open_reader(subscribe=topic)
+    position = new.initialOffset()
+    restarted = open_reader(subscribe=topic)
+    assert restarted.latestOffset(position, ReadAllAvailable()) == position
+    delete_topic(bootstrap, topic)
+    create_topic(bootstrap, topic, 2)
+    produce(bootstrap, topic, numbered(8))
+    for reader in (new, restarted):
+        with pytest.raises(DataLoss, match=rf"Topic {topic} was deleted and created anew"):
+            trigger(reader, position)
 
 
 def values_as_numbers(rows: list[bytes]) -> list[int]:

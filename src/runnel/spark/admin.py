@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -21,6 +21,9 @@ from runnel.client.offsets import bounds
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings, broker_settings, kafka_settings
 from runnel.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 CLIENT_ID = "runnel-spark-admin"
 Row: TypeAlias = tuple[Any, ...]
@@ -148,9 +151,12 @@ class AdminDataSource(DataSource):
     def schema(self) -> str:
         return self._table().schema
 
-    def reader(self, schema: object) -> DataSourceReader:
-        self._table()
-        return AdminReader(self.options["table"].lower(), broker_settings(kafka_settings(self.options)))
+    def reader(self, schema: StructType) -> DataSourceReader:
+        columns = [column.split()[0] for column in self._table().schema.split(", ")]
+        reader = AdminReader(self.options["table"].lower(), broker_settings(kafka_settings(self.options)))
+        if schema.names != columns:  # rows come in this order, whatever is asked for
+            raise OptionError(f"the table has the columns {', '.join(columns)}: leave schema(...) out, and use select")
+        return reader
 
     def _table(self) -> AdminTable:
         name = self.options.get("table", "").lower()

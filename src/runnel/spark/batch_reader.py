@@ -16,7 +16,7 @@ from runnel.spark.planning.offsets import OffsetReader
 from runnel.spark.planning.tasks import plan_tasks
 from runnel.spark.reading.task import ReadTask, read_plan, read_task
 from runnel.spark.row_schema import arrow_schema
-from runnel.spark.source_options import SourceOptions, batch_limits
+from runnel.spark.source_options import AtOffsets, Edge, SourceOptions, batch_limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,8 +38,10 @@ class BatchReader(DataSourceReader):
             starts = offsets.resolve(starting, starting=True, ends=ends)
             if starts.keys() != ends.keys():
                 raise OptionError("partitions were added or deleted while the query was planned: run it again")
+            # What lay before the end may have expired, or records arrived since it was asked for: both mean nothing.
+            is_empty = isinstance(starting, Edge) or (isinstance(ending, Edge) and not isinstance(starting, AtOffsets))
             for target, start in starts.items():
-                if start > ends[target]:
+                if start > ends[target] and not is_empty:
                     raise OptionError(
                         f"the start of {target} ({start}) lies after its end ({ends[target]}): look at the options "
                         "starting... and ending..., and whether the topic was deleted and created anew"

@@ -256,12 +256,15 @@ def _limit(given: Mapping[str, str], side: str) -> Limit | None:
     timestamp, by_timestamp, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if timestamp.lower() in given:
         text = given[timestamp.lower()].strip()
-        try:
-            return AtTimestamp(int(text))
-        except ValueError:
-            raise OptionError(f"option {timestamp} is '{text}': write milliseconds since 1970") from None
+        if not text.isdecimal():  # below 0 they are codes of the protocol
+            raise OptionError(f"option {timestamp} is '{text}': write milliseconds since 1970")
+        return AtTimestamp(int(text))
     if by_timestamp.lower() in given:
-        return AtTimestamps(parse_offsets(by_timestamp, given[by_timestamp.lower()], TIMESTAMPS_EXAMPLE))
+        timestamps = parse_offsets(by_timestamp, given[by_timestamp.lower()], TIMESTAMPS_EXAMPLE)
+        for target, number in timestamps.items():
+            if number < 0:
+                raise OptionError(f"option {by_timestamp} is {number} for {target}: write milliseconds since 1970")
+        return AtTimestamps(timestamps)
     if offsets.lower() not in given:
         return None
     text = given[offsets.lower()].strip()

@@ -61,7 +61,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Offsets ----------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> Nested:
-        return to_nested(self._offsets().resolve(self._starting, starting=True))
+        found = self._offsets().resolve(self._starting, starting=True)
+        self._note_topics()
+        return to_nested(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark knows one limit at a time; where both are given, `latestOffset` looks after the lower one."""
@@ -102,6 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._available is not None:
             return self._available
         self._latest = self._offsets().latest(starts)
+        self._note_topics()
         if self._only_what_is_there:
             self._available = self._latest
         return self._latest
@@ -117,6 +120,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = offsets.ranges(starts, ends)
         tasks = plan_tasks(ranges, self._options.partitions_min, self._options.records_per_partition_max)
         return [ReadTask(task) for task in tasks]
+
+    def _note_topics(self) -> None:
+        """While there is nothing to read, too: a topic may be made anew before the first record comes."""
+        for name, topic in self._offsets().cluster.view.topics.items():
+            if topic.error_code == 0:
+                self._topic_ids.setdefault(name, topic.topic_id)
 
     def _compare_topics(self, ends: Offsets) -> None:
         """Offsets alone do not tell a topic from a new one of its name that has grown as long."""

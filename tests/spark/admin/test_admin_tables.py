@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
+from pyspark.sql.types import NullType, StructField, StructType
 
 from client.scripted import Answer, Script, answering, scripted_server
 from runnel.client.cluster import Cluster
@@ -37,7 +38,8 @@ def read(broker: Broker, table: str) -> list[dict[str, object]]:
     options = CaseInsensitiveDict({"kafka.bootstrap.servers": broker.bootstrap_servers, "table": table})
     source = AdminDataSource(options)
     names = [column.split()[0] for column in source.schema().split(", ")]
-    rows = list(source.reader(None).read(InputPartition(0)))
+    schema = StructType([StructField(name, NullType()) for name in names])
+    rows = list(source.reader(schema).read(InputPartition(0)))
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -116,8 +118,9 @@ def test_what_may_not_be_seen_is_an_error_and_not_an_absence(table: str) -> None
             {"table": "topics", "kafka.bootstrap.servers": "h:1", "kafka.security.protocol": "KERBEROS"},
             "security.protocol is",
         ),
+        ({"table": "brokers", "kafka.bootstrap.servers": "h:1"}, r"leave schema\(...\) out, and use select"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        AdminDataSource(CaseInsensitiveDict(options)).reader(None)
+        AdminDataSource(CaseInsensitiveDict(options)).reader(StructType([]))

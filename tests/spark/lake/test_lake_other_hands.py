@@ -65,9 +65,7 @@ def test_an_iceberg_column_that_was_renamed_is_not_made_again(tmp_path: Path) ->
     commit(options, 0, people(("Ada", "GB", 0)))
     with open_table(options.destination)._open().update_schema() as update:  # type: ignore[attr-defined]
         update.rename_column("country", "nation")
-    with pytest.raises(
-        OptionError, match=r"column 'country' of .* was renamed or dropped"
-    ):
+    with pytest.raises(OptionError, match=r"column 'country' of .* was renamed or dropped"):
         commit(options, 1, people(("Bob", "NZ", 1)))
     assert content(options, ("offset", "nation")) == [{"offset": 0, "nation": "GB"}]
 

@@ -7,6 +7,7 @@ the commit is on its disk. The query does not wait for that: `start` sends, and 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ GROUP_KEY = 0
 STANDALONE_GENERATION = -1
 COMMIT_PATIENCE_S = 5.0
 """A commit only informs: it must not hold up the query for long."""
+RENEWAL_S = 3600.0
+"""A group without members loses offsets that nobody commits for days, also those of a partition that is quiet."""
 _AT_ONCE_S = 0.0
 """Questions on the way to a commit are not repeated by themselves: the whole of it is, within its patience."""
 # Where a topic was deleted in the meantime there is nothing to commit.
@@ -45,10 +48,13 @@ class GroupCommits:
         self._coordinator: Connection | None = None
         """Where the last commit succeeded."""
         self._failed = False
+        self._renewed_s = time.monotonic()
 
     def start(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Send what has changed. Only the first commit, and the first after a failure, is waited for."""
+        """Send what has changed, and now and then all. Only the first, and the first after a failure, is waited for."""
         self.finish()
+        if time.monotonic() - self._renewed_s >= RENEWAL_S:
+            self._committed, self._renewed_s = {}, time.monotonic()
         changed = {target: offset for target, offset in offsets.items() if self._committed.get(target) != offset}
         if not changed:
             return

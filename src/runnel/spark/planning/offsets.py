@@ -149,10 +149,13 @@ class OffsetReader:
             except ClientError as error:
                 if not error.retriable:
                     raise
-                if error.code is ErrorCode.NETWORK_EXCEPTION:
+                is_lost = error.code is ErrorCode.NETWORK_EXCEPTION
+                if is_lost:
                     self.cluster.close()
                 if error.code not in _GONE and patience.wait():
                     continue
+                if is_lost:
+                    raise  # to ask again would be to wait as long again for a broker that is not there
                 attempts_left -= 1
                 if not attempts_left:
                     raise

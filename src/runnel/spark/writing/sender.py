@@ -95,6 +95,7 @@ class Sender:
         self._in_flight: dict[int, dict[TopicPartition, Batch]] = {}
         self._versions: dict[int, int] = {}
         self._waiting_bytes = 0
+        self._request_bytes_max = min(REQUEST_BYTES_MAX, options.record_bytes_max or REQUEST_BYTES_MAX)
         self._left_s = time.monotonic()
         self._note_progress()
 
@@ -143,7 +144,7 @@ class Sender:
         for target in targets:
             batch = self._lanes[target][0]
             size += batch.end
-            if taken and size > REQUEST_BYTES_MAX:
+            if taken and size > self._request_bytes_max:
                 break
             taken[target] = batch
         connection = self._cluster.connect(node_id)
