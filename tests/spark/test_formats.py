@@ -162,6 +162,8 @@ def test_bad_avro_is_the_rows_error(value: bytes, complaint: str) -> None:
         ({"type": "recrod"}, "not an Avro schema"),
         (["int", "string"], "union of 2 types"),
         (logical("bytes", "decimal", precision=39), "decimal of 39 digits has no Spark type"),
+        (logical("bytes", "decimal"), "an Avro decimal has no precision"),
+        (logical("bytes", "decimal", precision=0), "an Avro decimal has no precision"),
         (
             {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["null", "T"]}]},
             "record T contains itself",
@@ -260,10 +262,66 @@ def test_protobuf_types_and_values() -> None:
     assert rows[2] == {"data": None, "error": None}
 
 
-@pytest.mark.parametrize("path", [b"\0", b"\x02\x04", b"\x04\x00\x02"])
+@pytest.mark.parametrize("path", [b"\x02\x02", b"\x02\x04", b"\x02\x01", b"\x04\x00\x02"])
 def test_protobuf_of_a_registry(path: bytes) -> None:
+    """The message's own path; or one that its file does not have, so that the registry's must be another version."""
     plain, decoder = (ProtobufDecoder("shop.Order", proto_file(), framed) for framed in (False, True))
+    decoder = pickle.loads(pickle.dumps(decoder))
     assert decoder(framed(3, path + proto_order(plain))) == PROTO_ROW
+
+
+@pytest.mark.parametrize("path", [b"\0", b"\x02\0"])
+def test_protobuf_of_another_message_of_the_file(path: bytes) -> None:
+    """Its bytes alone would do: to the wanted message they are fields that it does not know."""
+    line = framed(3, path + b"\x0a\x01x")
+    with pytest.raises(ValueError, match=r"it is a shop\.Line, not a shop\.Order"):
+        ProtobufDecoder("shop.Order", proto_file(), True)(line)
+    assert ProtobufDecoder("shop.Line", proto_file(), True)(line) == {"sku": "x"}
+
+
+def nested_file() -> bytes:
+    """A map's entry is a message too, and before A, B and C: some serializers count it, some do not."""
+    file = descriptor_pb2.FileDescriptorProto(name="nested.proto", package="p", syntax="proto3")
+    outer = file.message_type.add(name="Outer")
+    single, repeated = FIELD.LABEL_OPTIONAL, FIELD.LABEL_REPEATED
+    outer.field.add(name="tags", number=1, type=FIELD.TYPE_MESSAGE, label=repeated, type_name=".p.Outer.TagsEntry")
+    entry = outer.nested_type.add(name="TagsEntry")
+    entry.options.map_entry = True
+    for number, name in enumerate(("key", "value"), 1):
+        entry.field.add(name=name, number=number, type=FIELD.TYPE_INT32, label=single)
+    for name in ("A", "B", "C"):
+        outer.nested_type.add(name=name).field.add(name="id", number=1, type=FIELD.TYPE_INT32, label=single)
+    content: bytes = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    return content
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "complaint"),
+    [
+        ("p.Outer.A", [0, 1], 3, r"it is a p\.Outer\.C, not a p\.Outer\.A"),
+        ("p.Outer.B", [1, 2], 0, r"it is a p\.Outer\.A, not a p\.Outer\.B"),
+        ("p.Outer.C", [2, 3], 1, r"it is a p\.Outer\.A or p\.Outer\.B, not a p\.Outer\.C"),
+    ],
+)
+def test_protobuf_of_messages_inside_messages(name: str, right: list[int], wrong: int, complaint: str) -> None:
+    decoder = ProtobufDecoder(name, nested_file(), True)
+    for index in right:
+        assert decoder(framed(1, bytes([4, 0, 2 * index]) + b"\x08\x07")) == {"id": 7}
+    with pytest.raises(ValueError, match=complaint):
+        decoder(framed(1, bytes([4, 0, 2 * wrong]) + b"\x08\x07"))
+    with pytest.raises(ValueError, match=rf"it is a p\.Outer, not a {name}"):
+        decoder(framed(1, b"\0\x08\x07"))
+
+
+def test_protobuf_of_a_message_in_an_imported_file() -> None:
+    """Its path is in the file that it is in: serializers register that one."""
+    main = descriptor_pb2.FileDescriptorProto(name="main.proto", package="m", syntax="proto3")
+    main.dependency.append("nested.proto")
+    main.message_type.add(name="Other")
+    files = descriptor_pb2.FileDescriptorSet.FromString(nested_file())
+    files.file.append(main)
+    decoder = ProtobufDecoder("p.Outer", files.SerializeToString(), True)
+    assert decoder(framed(1, b"\0")) == {"tags": []}
 
 
 def test_files_that_import_each_other_many_times_over() -> None:

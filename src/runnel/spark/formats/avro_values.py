@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 )
 
 from runnel.spark.errors import OptionError
+from runnel.spark.formats.avro_defaults import decode_defaults, is_null
 from runnel.spark.formats.outcome import python_column, unframed
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ LOGICAL: dict[str, DataType] = {
 }
 DECIMALS = ("bytes-decimal", "fixed-decimal")
 DECIMAL_PRECISION_MAX = 38
+WRAPPER, WRAPPED = "__runnel", "value"
 
 Conversion: TypeAlias = Callable[[Any], Any] | None
 """None where all values are fine as they are."""
@@ -81,8 +83,10 @@ def from_avro(
     """
     wanted = _loaded(schema)
     by_number = {number: _loaded(writer) for number, writer in (writers or {}).items()}
+    data_type = spark_type(wanted)
     decode = AvroDecoder(wanted, framed, by_number)
-    return python_column(column, spark_type(wanted), decode)
+    decode.reader()  # here too: a default that does not fit is no error of the rows
+    return python_column(column, data_type, decode)
 
 
 class AvroDecoder:
@@ -106,29 +110,29 @@ class AvroDecoder:
             number, value = unframed(value)
         source = io.BytesIO(value)
         if self._writers and number is not None:
-            found = fastavro.schemaless_reader(source, self._writer(number), self._reader())
+            found = fastavro.schemaless_reader(source, self._writer(number), self.reader())
         else:
-            found = fastavro.schemaless_reader(source, self._reader())
+            found = fastavro.schemaless_reader(source, self.reader())
         left = len(value) - source.tell()
         if left:
             raise ValueError(f"{left} bytes are left after the record: it was written with another schema")
-        return found if self._convert is None else self._convert(found)
+        return found[WRAPPED] if self._convert is None else self._convert(found[WRAPPED])
 
-    def _reader(self) -> Any:
+    def reader(self) -> Any:
         if None not in self._parsed:
-            self._convert = _conversion(self._parse(None, self._schema), {})
+            parsed = _parsed(self._schema)
+            decode_defaults(parsed, {})
+            self._convert = _conversion(_unwrapped(parsed), {})
+            self._parsed[None] = parsed
         return self._parsed[None]
 
     def _writer(self, number: int) -> Any:
         if number not in self._writers:
             raise ValueError(f"its schema {number} is not among those given ({', '.join(map(str, self._writers))})")
-        return self._parse(number, self._writers[number])
-
-    def _parse(self, number: int | None, schema: AvroSchema) -> Any:
-        import fastavro
-
         if number not in self._parsed:
-            self._parsed[number] = fastavro.parse_schema(schema)
+            writer = self._writers[number]
+            # The same one, so that fastavro sees that there is nothing to resolve: decoded defaults are not equal.
+            self._parsed[number] = self.reader() if writer == self._schema else _parsed(writer)
         return self._parsed[number]
 
 
@@ -144,13 +148,25 @@ def _loaded(schema: AvroSchema) -> AvroSchema:
 
 def spark_type(schema: Any) -> DataType:
     """The Spark type that an Avro schema's values have."""
-    import fastavro
-
     try:
-        parsed = fastavro.parse_schema(schema)  # which writes names out in full
+        parsed = _parsed(schema)
     except Exception as error:
         raise OptionError(f"not an Avro schema: {error}") from error
-    return _type(parsed, {}, ())
+    return _type(_unwrapped(parsed), {}, ())
+
+
+def _parsed(schema: Any) -> Any:
+    """With names written out in full, and wrapped: as the only field of a record, which has the same bytes.
+
+    fastavro keeps parsed records only. Anything else it parses again for each value, and refuses decoded defaults.
+    """
+    import fastavro
+
+    return fastavro.parse_schema({"type": "record", "name": WRAPPER, "fields": [{"name": WRAPPED, "type": schema}]})
+
+
+def _unwrapped(parsed: Any) -> Any:
+    return parsed["fields"][0]["type"]
 
 
 def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
@@ -180,7 +196,7 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
 
 
 def _union(branches: list[Any], named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
-    others = [branch for branch in branches if branch != "null"]
+    others = [branch for branch in branches if not is_null(branch)]
     if len(others) != 1:
         raise OptionError(
             f"an Avro union of {len(others)} types besides null has no Spark type: {json.dumps(branches)}"
@@ -191,9 +207,12 @@ def _union(branches: list[Any], named: dict[str, Any], inside: tuple[str, ...]) 
 def _logical(schema: Mapping[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
     name = _logical_name(schema)
     if name in DECIMALS:
-        if schema["precision"] > DECIMAL_PRECISION_MAX:
-            raise OptionError(f"an Avro decimal of {schema['precision']} digits has no Spark type: those have 38")
-        return DecimalType(schema["precision"], schema.get("scale", 0))
+        precision = schema.get("precision")
+        if not precision:
+            raise OptionError(f"an Avro decimal has no precision: {json.dumps(schema)}")
+        if precision > DECIMAL_PRECISION_MAX:
+            raise OptionError(f"an Avro decimal of {precision} digits has no Spark type: those have 38")
+        return DecimalType(precision, schema.get("scale", 0))
     plain = {name: value for name, value in schema.items() if name != "logicalType"}
     return LOGICAL.get(name) or _type(plain, named, inside)
 
@@ -208,7 +227,7 @@ def _logical_name(schema: Mapping[str, Any]) -> str:
 def _conversion(schema: Any, named: dict[str, Any]) -> Conversion:
     """What is still to be done to values of a schema that has a Spark type, so that Arrow takes them for it."""
     if isinstance(schema, list):
-        return _optional(next((_conversion(each, named) for each in schema if each != "null"), None))
+        return _optional(next((_conversion(each, named) for each in schema if not is_null(each)), None))
     if isinstance(schema, str):
         return _conversion(named[schema], named) if schema in named else CONVERSIONS.get(schema)
     kind = schema["type"]

@@ -6,10 +6,10 @@ path of the message in its file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.types import (
     ArrayType,
@@ -39,6 +39,9 @@ TIMESTAMP = "google.protobuf.Timestamp"
 _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 WRAPPERS = frozenset(f"google.protobuf.{name}Value" for name in _WRAPPED)
 PATH_LENGTH_MAX = 100
+
+MessagePath: TypeAlias = tuple[int, ...]
+"""Where in its file a message is: among the file's messages, then among those inside of that one, and so on."""
 
 # By the numbers of FieldDescriptor.cpp_type: int32, int64, uint32, uint64, double, float, bool, enum, string, message.
 SCALARS: dict[int, DataType] = {
@@ -78,29 +81,65 @@ class ProtobufDecoder:
         self._descriptor_set = descriptor_set
         self._framed = framed
         self._class: Any = None
+        self._names_by_path: dict[MessagePath, list[str]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_class": None}
+        return {**self.__dict__, "_class": None, "_names_by_path": {}}
 
     def message_class(self) -> Any:
         if self._class is None:
             self._class = _message_class(self._name, self._descriptor_set)
+            self._names_by_path = _names_by_path(self._class.DESCRIPTOR.file)
         return self._class
 
     def __call__(self, value: bytes) -> Any:
+        message_class = self.message_class()
         if self._framed:
-            value = _without_path(unframed(value)[1])
-        return _row(self.message_class().FromString(value))
+            path, value = _message_path(unframed(value)[1])
+            self._check(path)
+        return _row(message_class.FromString(value))
+
+    def _check(self, path: MessagePath) -> None:
+        """Serializers register the file that a message is in, so its own file is the one to look in.
+
+        A path that this file does not have is of another version of it, which may well have moved the message.
+        """
+        names = self._names_by_path.get(path, [self._name])
+        if self._name not in names:
+            raise ValueError(f"it is a {' or '.join(names)}, not a {self._name}")
 
 
-def _without_path(value: bytes) -> bytes:
-    """After the number of the schema comes where in its file the message is: a count, and as many indexes."""
+def _message_path(value: bytes) -> tuple[MessagePath, bytes]:
+    """After the number of the schema come a count, and as many indexes; no indexes are the file's first message."""
     count, at = decode_varint(value, 0)
     if not 0 <= count <= PATH_LENGTH_MAX:
         raise ValueError(f"its message has a path of {count} steps: it is not framed for Protobuf")
+    path = []
     for _ in range(count):
-        _, at = decode_varint(value, at)
-    return value[at:]
+        index, at = decode_varint(value, at)
+        path.append(index)
+    return tuple(path) or (0,), value[at:]
+
+
+def _names_by_path(file: Any) -> dict[MessagePath, list[str]]:
+    """Mostly one name each. Entries of maps are messages to protoc; Confluent's serializer skips them if it normalizes
+    schemas, and others never do: paths inside a message with maps may mean either."""
+    found: dict[MessagePath, list[str]] = {}
+    for with_entries in (True, False):
+        for path, message in _paths(file.message_types_by_name.values(), (), with_entries):
+            names = found.setdefault(path, [])
+            if message.full_name not in names:
+                names.append(message.full_name)
+    return found
+
+
+def _paths(messages: Iterable[Any], above: MessagePath, with_entries: bool) -> Iterator[tuple[MessagePath, Any]]:
+    counted = [message for message in messages if with_entries or not message.GetOptions().map_entry]
+    for index, message in enumerate(counted):
+        path = (*above, index)
+        if not message.GetOptions().map_entry:
+            yield path, message
+        yield from _paths(message.nested_types, path, with_entries)
 
 
 def _describe(file: Any) -> bytes:
