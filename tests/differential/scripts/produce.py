@@ -50,6 +50,13 @@ def produce_where_nothing_is(play: Play) -> None:
     play.ask({**body, "topic_data": [{"name": topic, "topic_id": topic_id(topic), "partition_data": []}]})
 
 
+@scenario(PRODUCE, lowest=SERVED_FROM, highest=12)
+def produce_to_an_internal_topic(play: Play) -> None:
+    for records, partition in ((batch(b"v", key=b"k"), 0), (batch(b"no key"), 0), (corrupt(batch()), 0), (batch(), 999)):
+        produce(play, "__consumer_offsets", records, partition=partition)
+    produce(play, "__consumer_offsets", batch(), acks=5)
+
+
 @scenario(PRODUCE, lowest=SERVED_FROM)
 def produce_several(play: Play) -> None:
     one, two = play.topic("one", 3), play.topic("two")

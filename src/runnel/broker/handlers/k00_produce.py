@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from runnel.broker.connection import Buffers, Outcome
 from runnel.broker.router import Access, Api, Context, prefix
+from runnel.core.metadata.image import INTERNAL_TOPICS
 from runnel.services.partition import Partition
 from runnel.services.produce import ACKS, Appended, RecordsRefused
 from runnel.wire.apis import ApiKey
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     TopicReplies = list[tuple[str, UUID, list[ProducePartitionReply]]]
 
 ZSTD_SINCE_VERSION = 7
+ADMIN_CLIENT_ID = "__admin_client"
+"""As in Kafka, the one client id that may write to internal topics, where its ACLs let it."""
 LEADER_HINT_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -131,6 +134,8 @@ def _append_one(
     partition: Partition | None = node.partitions.open_partitions.get((topic, index))
     if partition is None:
         raise node.partitions.why_absent(topic, topic_id, index)
+    if topic in INTERNAL_TOPICS and context.header.client_id != ADMIN_CLIENT_ID:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
     zstd_allowed = context.header.api_version >= ZSTD_SINCE_VERSION
     return node.produce.append(partition, records, acks, zstd_allowed, now_ms)
 
