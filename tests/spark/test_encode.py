@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from runnel.client.metadata import TopicPartition
 from runnel.client.partitioner import partition_for_key
 from runnel.spark.decode.columns import TYPES
+from runnel.spark.decode.kernels import HEADER_BYTES
 from runnel.spark.encode.kernels import choose_partitions
 from runnel.spark.encode.lanes import Batch, Lane
 from runnel.spark.encode.rows import read_rows
@@ -144,4 +145,14 @@ def test_halves_hold_the_same_records() -> None:
     assert (first.count, second.count) == (2, 3)
     keys = [record.key for half in (first, second) for record in decode_records(half.sealed(0, 1, 0, 0))]
     assert keys == [b"0", b"1", b"2", b"3", b"4"]
-    assert second.first_row == "the row with key b'2'"
+    assert [second.row(0), second.halved()[1].row(1)] == [
+        "row 2 of the task, with key b'2'",
+        "row 4 of the task, with key b'4'",
+    ]
+
+
+def test_rows_of_several_arrow_batches_keep_their_numbers() -> None:
+    rows = [{"key": None, "value": b"v" * 20, "headers": None} for _ in range(4)]
+    made = encode([batch_of(rows), batch_of(rows)], HEADER_BYTES + 100, [5, 5])
+    assert [batch.count for batch in made] == [3, 3, 2]
+    assert [batch.row(0) for batch in made] == [f"row {number} of the task, without key" for number in (0, 3, 6)]

@@ -262,6 +262,15 @@ def test_protobuf_types_and_values() -> None:
     assert rows[2] == {"data": None, "error": None}
 
 
+def test_protobuf_without_a_required_field() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="old.proto", package="old", syntax="proto2")
+    file.message_type.add(name="Order").field.add(name="id", number=1, type=3, label=2)
+    decoder = ProtobufDecoder("old.Order", descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString(), False)
+    assert decoder(b"\x08\x07") == {"id": 7}
+    with pytest.raises(ValueError, match="it lacks the required id"):
+        decoder(b"")
+
+
 @pytest.mark.parametrize("path", [b"\x02\x02", b"\x02\x04", b"\x02\x01", b"\x04\x00\x02"])
 def test_protobuf_of_a_registry(path: bytes) -> None:
     """The message's own path; or one that its file does not have, so that the registry's must be another version."""
@@ -389,6 +398,25 @@ def test_json_inside_spark(frame_of: Callable[..., DataFrame]) -> None:
     assert inferred == StructType.fromDDL("id string, more struct<a: array<bigint>>, total double")
     with pytest.raises(OptionError, match="none of the first 1000 rows of column 'key' is a JSON object"):
         infer_json_schema(frame, "key")
+
+
+@pytest.mark.parametrize(
+    "rest", [b'{"id": 2}', b'\n{"id": 2}', b' {"id": 2}', b" more", b"}", b"]", b",", b'}{"id": 2}']
+)
+def test_json_with_something_after_it_is_no_row(frame_of: Callable[..., DataFrame], rest: bytes) -> None:
+    assert decoded(frame_of([b'{"id": 1}' + rest]), from_json("value", "id long"))[0][0] is None
+
+
+def test_json_may_have_any_names(frame_of: Callable[..., DataFrame]) -> None:
+    row = {"_corrupt_record": 1, "corrupt": 2, "end": 3, "value": 4}
+    frame = frame_of([json.dumps(row).encode()])
+    assert decoded(frame, from_json("value", infer_json_schema(frame))) == [(row, None)]
+
+
+@pytest.mark.parametrize("odd", [b"[" * 3000 + b"]" * 3000, b"[" * 500 + b"]" * 500, b"9" * 1500, b"0." + b"9" * 1500])
+def test_json_that_spark_refuses_is_no_sample(frame_of: Callable[..., DataFrame], odd: bytes) -> None:
+    frame = frame_of([b'{"id": 1}', b'{"id": ' + odd + b"}"])
+    assert infer_json_schema(frame) == StructType.fromDDL("id bigint")
 
 
 def test_avro_and_protobuf_inside_spark(frame_of: Callable[..., DataFrame], spark: SparkSession) -> None:

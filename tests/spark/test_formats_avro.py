@@ -160,3 +160,24 @@ def test_a_default_that_does_not_fit_its_type(kind: Any, default: Any, complaint
     schema = record("Outer", field("inner", record("E", field("x", kind, default=default))))
     with pytest.raises(OptionError, match=f"the default of 'x' in Avro record E does not fit its type: .*{complaint}"):
         from_avro("value", schema)
+
+
+def test_values_that_nest_without_end_are_errors() -> None:
+    """The compiled reader follows them until the process dies, even where the reader has no use for them."""
+    node = record("Node", field("next", ["null", "Node"]))
+    older, wanted = record("T", field("id", "int"), field("node", node)), record("T", field("id", "int"))
+    decode = AvroDecoder(wanted, True, {1: older})
+    values = pa.array([FRAME + b"\x02" + b"\x02" * depth + b"\x00" for depth in (3, 1_000_000)])
+    good, bad = outcomes(values, spark_type(wanted), decode).to_pylist()
+    assert good == {"data": {"id": 1}, "error": None}
+    assert bad["data"] is None
+    assert bad["error"].startswith("RecursionError")
+
+
+@pytest.mark.parametrize("precision", [10, 4])
+def test_decimals_keep_the_digits_that_their_writer_did_not_promise(precision: int) -> None:
+    older, wanted = ({"type": "bytes", "logicalType": "decimal", "precision": p, "scale": 2} for p in (4, precision))
+    value = FRAME + b"\x06" + (123_456).to_bytes(3, "big")
+    (row,) = outcomes(pa.array([value]), spark_type(wanted), AvroDecoder(wanted, True, {1: older})).to_pylist()
+    assert row["data"] == (Decimal("1234.56") if precision == 10 else None)
+    assert (row["error"] is None) == (precision == 10)

@@ -121,6 +121,17 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({**MINIMUM, "startingTimestamp": "-1"}, "startingTimestamp is '-1': write milliseconds"),
     ({**MINIMUM, "endingTimestamp": "-2"}, "endingTimestamp is '-2': write milliseconds"),
     ({**MINIMUM, "startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, "ByTimestamp is -1 for t/0: write milliseconds"),
+    ({**MINIMUM, "startingTimestamp": "9" * 25}, "startingTimestamp is '9+': write milliseconds"),
+    ({**MINIMUM, "startingOffsets": '{"t":{"0":-3}}'}, "startingOffsets: expected .*-2: earliest"),
+    ({**MINIMUM, "startingOffsets": f'{{"t":{{"0":{2**63}}}}}'}, "startingOffsets: expected"),
+    (
+        {**MINIMUM, "kafka.fetch.max.wait.ms": "99999999999"},
+        "fetch.max.wait.ms is 99999999999: write 2147483647 or less",
+    ),
+    (
+        {**MINIMUM, "maxOffsetsPerTrigger": str(2**63)},
+        "maxOffsetsPerTrigger is 9223372036854775808: write 9223372036854775807 or less",
+    ),
     ({**MINIMUM, "startingOffsetsByTimestampStrategy": "first"}, "write error or latest"),
     ({**MINIMUM, "failOnDataLoss": "perhaps"}, "failondataloss is 'perhaps': write true or false"),
     ({**MINIMUM, "minPartitions": "0"}, "minPartitions is 0: write 1 or more"),

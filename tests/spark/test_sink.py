@@ -201,8 +201,22 @@ def test_a_batch_too_large_for_the_topic_is_cut_and_a_record_too_large_is_named(
     keys = [b"%d" % number for number in range(100)]
     write(bootstrap, [keyed_batch(keys, 100)], KEYED, topic=topic)
     assert read_all(bootstrap, topic, keep=lambda message: message.key()) == keys
-    with pytest.raises(RowError, match=rf"with key b'big': .* larger than topic {topic} allows; .*max.message.bytes"):
+    with pytest.raises(
+        RowError, match=rf"row 1 of the task, with key b'big': .* larger than topic {topic} allows; .*max.message.bytes"
+    ):
         write(bootstrap, [keyed_batch([b"a", b"big", b"c"], 1000)], KEYED, topic=topic)
+
+
+def test_a_record_that_the_broker_refuses_is_named(bootstrap: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(cleanup_policy="compact")
+    batch = pa.record_batch([pa.array([b"a", b"b", None]), pa.array([b"v"] * 3)], names=["key", "value"])
+    with pytest.raises(RowError, match="row 2 of the task, without key: Compacted topic cannot accept"):
+        write(bootstrap, [batch], KEYED, topic=topic)
+
+
+def test_internal_topics_are_not_for_writing(bootstrap: str) -> None:
+    with pytest.raises(ClientError, match="Cannot append to internal topic __consumer_offsets"):
+        write(bootstrap, [keyed_batch([b"a"], 10)], KEYED, topic="__consumer_offsets")
 
 
 def test_requests_are_no_larger_than_the_option_says() -> None:

@@ -16,6 +16,7 @@ from runnel.client.security import check
 from runnel.spark.errors import OptionError
 
 PREFIX = "kafka."
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 BOOTSTRAP = "bootstrap.servers"
 ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 FETCH_BYTES_MAX = 50 << 20
@@ -117,7 +118,9 @@ def fetch_settings(settings: Mapping[str, str]) -> FetchSettings:
     )
 
 
-def whole_number(settings: Mapping[str, str], name: str, default: int, *, least: int, prefix: str = PREFIX) -> int:
+def whole_number(
+    settings: Mapping[str, str], name: str, default: int, *, least: int, most: int = INT32_MAX, prefix: str = PREFIX
+) -> int:
     text = settings.get(name)
     if text is None:
         return default
@@ -127,6 +130,8 @@ def whole_number(settings: Mapping[str, str], name: str, default: int, *, least:
         raise OptionError(f"option {prefix}{name} is '{text}': write a whole number") from None
     if number < least:
         raise OptionError(f"option {prefix}{name} is {number}: write {least} or more")
+    if number > most:
+        raise OptionError(f"option {prefix}{name} is {number}: write {most} or less")
     return number
 
 

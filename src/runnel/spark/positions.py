@@ -14,6 +14,7 @@ from runnel.spark.errors import OptionError
 
 LATEST = -1
 EARLIEST = -2
+OFFSET_MAX = 2**63 - 1
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 Nested: TypeAlias = dict[str, dict[str, int]]
@@ -48,7 +49,7 @@ def from_nested(
         if not isinstance(numbers, Mapping):
             raise _unreadable(option, text or str(nested), example)
         for partition, number in numbers.items():
-            if not str(partition).isdecimal() or not _is_integer(number):
+            if not str(partition).isdecimal() or not _is_integer(number) or not EARLIEST <= number <= OFFSET_MAX:
                 raise _unreadable(option, text or str(nested), example)
             offsets[TopicPartition(topic, int(partition))] = number
     return offsets

@@ -12,6 +12,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import (
+    INT64_MAX,
     REFUSED_IN_SINK,
     BrokerSettings,
     broker_settings,
@@ -70,7 +71,7 @@ def parse_sink_options(options: Mapping[str, str], schema: StructType) -> SinkOp
         compression=_choice(kafka, "compression.type", "none", codecs),
         batch_bytes=batch_bytes if largest is None else min(batch_bytes, largest),
         record_bytes_max=largest,
-        buffer_bytes=whole_number(kafka, "buffer.memory", BUFFER_BYTES, least=1),
+        buffer_bytes=whole_number(kafka, "buffer.memory", BUFFER_BYTES, least=1, most=INT64_MAX),
         delivery_timeout_s=whole_number(kafka, "delivery.timeout.ms", 120_000, least=1) / 1000,
     )
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from runnel.client.metadata import TopicPartition
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import (
+    INT64_MAX,
     REFUSED_IN_SOURCE,
     BrokerSettings,
     FetchSettings,
@@ -256,7 +257,7 @@ def _limit(given: Mapping[str, str], side: str) -> Limit | None:
     timestamp, by_timestamp, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if timestamp.lower() in given:
         text = given[timestamp.lower()].strip()
-        if not text.isdecimal():  # below 0 they are codes of the protocol
+        if not text.isdecimal() or int(text) > INT64_MAX:  # below 0 they are codes of the protocol
             raise OptionError(f"option {timestamp} is '{text}': write milliseconds since 1970")
         return AtTimestamp(int(text))
     if by_timestamp.lower() in given:
@@ -293,7 +294,7 @@ def _optional(given: Mapping[str, str], name: str) -> int | None:
 
 def _number(given: Mapping[str, str], name: str, default: int, least: int) -> int:
     text = given.get(name.lower())
-    return whole_number({} if text is None else {name: text}, name, default, least=least, prefix="")
+    return whole_number({} if text is None else {name: text}, name, default, least=least, most=INT64_MAX, prefix="")
 
 
 def _duration_ms(text: str) -> int:

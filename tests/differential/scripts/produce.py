@@ -52,7 +52,12 @@ def produce_where_nothing_is(play: Play) -> None:
 
 @scenario(PRODUCE, lowest=SERVED_FROM, highest=12)
 def produce_to_an_internal_topic(play: Play) -> None:
-    for records, partition in ((batch(b"v", key=b"k"), 0), (batch(b"no key"), 0), (corrupt(batch()), 0), (batch(), 999)):
+    for records, partition in (
+        (batch(b"v", key=b"k"), 0),
+        (batch(b"no key"), 0),
+        (corrupt(batch()), 0),
+        (batch(), 999),
+    ):
         produce(play, "__consumer_offsets", records, partition=partition)
     produce(play, "__consumer_offsets", batch(), acks=5)
 

@@ -13,8 +13,8 @@ import numpy as np
 from runnel.client.metadata import TopicPartition
 from runnel.spark.decode.kernels import HEADER_BYTES
 from runnel.spark.encode.kernels import append_records, seal
-from runnel.spark.encode.rows import KEY_SHOWN_BYTES, Numbers, Rows
-from runnel.wire.batch import RecordInput, decode_records, encode_batch
+from runnel.spark.encode.rows import Numbers, Rows, describe_row
+from runnel.wire.batch import Record, RecordInput, decode_records, encode_batch
 from runnel.wire.compression import compress
 
 CAPACITY_FIRST = 16 << 10
@@ -31,8 +31,8 @@ class Batch:
     count: int
     base_timestamp: int
     max_timestamp: int
-    first_row: str
-    """What to call its first row in a message."""
+    numbers: list[Numbers]
+    """The numbers of its rows within the task, in pieces."""
 
     def sealed(self, compression: int, producer_id: int, producer_epoch: int, base_sequence: int) -> memoryview:
         data, end = self.data, self.end
@@ -54,21 +54,24 @@ class Batch:
         )
         return memoryview(data)[:end]
 
+    def row(self, index: int) -> str:
+        """What to call a row of it in a message. Slow, as `halved` is: the records are decoded."""
+        return describe_row(int(np.concatenate(self.numbers)[index]), self._records()[index].key)
+
     def halved(self) -> list[Batch]:
         """The same records in two batches. Rare and slow: decoded and encoded again by the plain codec."""
         records: list[RecordInput] = [
-            (record.timestamp, record.key, record.value, record.headers)
-            for record in decode_records(self.sealed(0, -1, -1, -1))
+            (record.timestamp, record.key, record.value, record.headers) for record in self._records()
         ]
-        middle = len(records) // 2
-        return [self._of(records[:middle]), self._of(records[middle:])]
+        numbers, middle = np.concatenate(self.numbers), len(records) // 2
+        return [self._of(records[:middle], numbers[:middle]), self._of(records[middle:], numbers[middle:])]
 
-    def _of(self, records: list[RecordInput]) -> Batch:
+    def _records(self) -> list[Record]:
+        return decode_records(self.sealed(0, -1, -1, -1))
+
+    def _of(self, records: list[RecordInput], numbers: Numbers) -> Batch:
         data = np.frombuffer(encode_batch(records), np.uint8)
-        stamps = records[0][0], records[-1][0]
-        key = records[0][1]
-        name = f"the row {'without key' if key is None else f'with key {key[:KEY_SHOWN_BYTES]!r}'}"
-        return Batch(self.target, data, len(data), len(records), *stamps, name)
+        return Batch(self.target, data, len(data), len(records), records[0][0], records[-1][0], [numbers])
 
 
 class Lane:
@@ -85,7 +88,7 @@ class Lane:
         self._end = HEADER_BYTES
         self._count = 0
         self._base_timestamp = 0
-        self._first_row = ""
+        self._numbers: list[Numbers] = []
 
     @property
     def size_bytes(self) -> int:
@@ -97,7 +100,7 @@ class Lane:
         at = 0
         while at < len(wanted):
             if not self._count:
-                self._base_timestamp, self._first_row = now_ms, rows.describe(int(wanted[at]))
+                self._base_timestamp = now_ms
             taken, self._end, missing = append_records(
                 self._data,
                 self._end,
@@ -113,6 +116,7 @@ class Lane:
                 self._count,
             )
             self._count += taken
+            self._numbers.append(rows.first_number + wanted[at : at + taken])
             self._last_timestamp = now_ms
             at += taken
             if missing:
@@ -140,7 +144,7 @@ class Lane:
             self._count,
             self._base_timestamp,
             self._last_timestamp,
-            self._first_row,
+            self._numbers,
         )
         self._start()
         return [batch]

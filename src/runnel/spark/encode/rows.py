@@ -49,9 +49,13 @@ class Rows:
 
     def describe(self, row: int) -> str:
         start, length = int(self.fields[row, KEY_AT]), int(self.fields[row, KEY_LENGTH])
-        shown = bytes(self.keys[start : start + min(length, KEY_SHOWN_BYTES)])
-        key = "without key" if length < 0 else f"with key {shown!r}"
-        return f"row {self.first_number + row} of the task, {key}"
+        return describe_row(self.first_number + row, None if length < 0 else self.keys[start : start + length])
+
+
+def describe_row(number: int, key: Numbers | bytes | None) -> str:
+    """What to call a row in a message, by its number within the task."""
+    named = "without key" if key is None else f"with key {bytes(key[:KEY_SHOWN_BYTES])!r}"
+    return f"row {number} of the task, {named}"
 
 
 def read_rows(batch: pa.RecordBatch, topic: str | None, first_number: int) -> Rows:

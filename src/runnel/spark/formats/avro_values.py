@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 
 from runnel.spark.errors import OptionError
 from runnel.spark.formats.avro_defaults import decode_defaults, is_null
+from runnel.spark.formats.avro_schemas import WRAPPED, contains_itself, keep_all_digits, parsed_schema, unwrapped
 from runnel.spark.formats.outcome import python_column, unframed
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ LOGICAL: dict[str, DataType] = {
 }
 DECIMALS = ("bytes-decimal", "fixed-decimal")
 DECIMAL_PRECISION_MAX = 38
-WRAPPER, WRAPPED = "__runnel", "value"
 
 Conversion: TypeAlias = Callable[[Any], Any] | None
 """None where all values are fine as they are."""
@@ -96,11 +96,12 @@ class AvroDecoder:
         self._schema = schema
         self._framed = framed
         self._writers = dict(writers)
-        self._parsed: dict[int | None, Any] = {}
+        self._reader: Any = None
+        self._parsed_writers: dict[int, tuple[Any, bool]] = {}
         self._convert: Conversion = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_parsed": {}, "_convert": None}
+        return {**self.__dict__, "_reader": None, "_parsed_writers": {}, "_convert": None}
 
     def __call__(self, value: bytes) -> Any:
         import fastavro
@@ -110,7 +111,7 @@ class AvroDecoder:
             number, value = unframed(value)
         source = io.BytesIO(value)
         if self._writers and number is not None:
-            found = fastavro.schemaless_reader(source, self._writer(number), self.reader())
+            found = self._resolved(source, number)
         else:
             found = fastavro.schemaless_reader(source, self.reader())
         left = len(value) - source.tell()
@@ -119,21 +120,34 @@ class AvroDecoder:
         return found[WRAPPED] if self._convert is None else self._convert(found[WRAPPED])
 
     def reader(self) -> Any:
-        if None not in self._parsed:
-            parsed = _parsed(self._schema)
+        if self._reader is None:
+            parsed = parsed_schema(self._schema)
             decode_defaults(parsed, {})
-            self._convert = _conversion(_unwrapped(parsed), {})
-            self._parsed[None] = parsed
-        return self._parsed[None]
+            self._convert = _conversion(unwrapped(parsed), {})
+            self._reader = parsed
+        return self._reader
 
-    def _writer(self, number: int) -> Any:
+    def _resolved(self, source: io.BytesIO, number: int) -> Any:
+        import fastavro
+        from fastavro import _read_py
+
+        if number not in self._parsed_writers:
+            self._parsed_writers[number] = self._writer(number)
+        writer, is_endless = self._parsed_writers[number]
+        read = _read_py.schemaless_reader if is_endless else fastavro.schemaless_reader
+        return read(source, writer, self.reader())
+
+    def _writer(self, number: int) -> tuple[Any, bool]:
+        """Its parsed schema, and whether values may nest without end: the compiled reader would follow them until the
+        process dies of it; the one in Python has a limit."""
         if number not in self._writers:
             raise ValueError(f"its schema {number} is not among those given ({', '.join(map(str, self._writers))})")
-        if number not in self._parsed:
-            writer = self._writers[number]
+        if self._writers[number] == self._schema:
             # The same one, so that fastavro sees that there is nothing to resolve: decoded defaults are not equal.
-            self._parsed[number] = self.reader() if writer == self._schema else _parsed(writer)
-        return self._parsed[number]
+            return self.reader(), False
+        parsed = parsed_schema(self._writers[number])
+        keep_all_digits(parsed)
+        return parsed, contains_itself(parsed)
 
 
 def _loaded(schema: AvroSchema) -> AvroSchema:
@@ -149,24 +163,10 @@ def _loaded(schema: AvroSchema) -> AvroSchema:
 def spark_type(schema: Any) -> DataType:
     """The Spark type that an Avro schema's values have."""
     try:
-        parsed = _parsed(schema)
+        parsed = parsed_schema(schema)
     except Exception as error:
         raise OptionError(f"not an Avro schema: {error}") from error
-    return _type(_unwrapped(parsed), {}, ())
-
-
-def _parsed(schema: Any) -> Any:
-    """With names written out in full, and wrapped: as the only field of a record, which has the same bytes.
-
-    fastavro keeps parsed records only. Anything else it parses again for each value, and refuses decoded defaults.
-    """
-    import fastavro
-
-    return fastavro.parse_schema({"type": "record", "name": WRAPPER, "fields": [{"name": WRAPPED, "type": schema}]})
-
-
-def _unwrapped(parsed: Any) -> Any:
-    return parsed["fields"][0]["type"]
+    return _type(unwrapped(parsed), {}, ())
 
 
 def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataType:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions
-from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, StringType, StructType
 
 from runnel.spark.errors import OptionError
 from runnel.spark.formats.outcome import DATA, ERROR
@@ -18,20 +18,27 @@ from runnel.spark.formats.outcome import DATA, ERROR
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-CORRUPT = "_corrupt_record"
+VALUE, END, CORRUPT = "value", "end", "corrupt"
 SAMPLE_ROWS = 1000
+NUMBER_CHARACTERS_MAX = 1000
+"""Longer numbers are errors to Spark's parser."""
+DEPTH_MAX = 100
+"""Spark's parser goes deeper; a table does not."""
 STRUCT = re.compile(r"struct\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 
 
 def from_json(column: str | Column, schema: StructType | str) -> Column:
     """`schema` as a StructType or as DDL (`"id long, total double"`). Fields that the JSON lacks are null."""
     value = functions.col(column) if isinstance(column, str) else column
+    # Spark's parser stops where the first object ends, whatever follows. So that nothing can, the value is parsed as
+    # a field of an object that goes on after it.
+    wrapped = functions.concat(functions.lit(f'{{"{VALUE}":'), value.cast("string"), functions.lit(f',"{END}":true}}'))
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    parsed = functions.from_json(value.cast("string"), _with_corrupt(schema), options)
-    wrong = parsed[CORRUPT].isNotNull() | (parsed.isNull() & value.isNotNull())
-    data = functions.when(value.isNotNull() & ~wrong, parsed.dropFields(CORRUPT))
+    parsed = functions.from_json(wrapped, _wrapped(schema), options)
+    right = parsed[VALUE].isNotNull() & parsed[END].isNotNull() & parsed[CORRUPT].isNull()
     described = f"not JSON of the schema {schema if isinstance(schema, str) else schema.simpleString()}"
-    return functions.struct(data.alias(DATA), functions.when(wrong, functions.lit(described)).alias(ERROR))
+    error = functions.when(value.isNotNull() & ~right, functions.lit(described))
+    return functions.struct(functions.when(right, parsed[VALUE]).alias(DATA), error.alias(ERROR))
 
 
 def infer_json_schema(frame: DataFrame, column: str = "value", rows: int = SAMPLE_ROWS) -> StructType:
@@ -49,22 +56,42 @@ def infer_json_schema(frame: DataFrame, column: str = "value", rows: int = SAMPL
 
 
 def _is_object(text: str) -> bool:
+    """Whether it is one to infer from: one value that Spark's parser refuses would fail all of them."""
     try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
+        found = json.loads(text, parse_int=_number, parse_float=_number)
+    except (ValueError, RecursionError):
         return False
+    return isinstance(found, dict) and _depth(found) <= DEPTH_MAX
 
 
-def _with_corrupt(schema: StructType | str) -> StructType | str:
-    """The schema and a column for what is not like it. Text stays text: to parse it, Python would ask Spark, which a
-    pipeline's query function may not."""
+def _number(text: str) -> str:
+    if len(text) > NUMBER_CHARACTERS_MAX:
+        raise ValueError(f"a number of {len(text)} characters")
+    return text
+
+
+def _depth(value: Any) -> int:
+    depth, layer = 0, [value]
+    while layer := [
+        child
+        for each in layer
+        if isinstance(each, dict | list)
+        for child in (each.values() if isinstance(each, dict) else each)
+    ]:
+        depth += 1
+    return depth
+
+
+def _wrapped(schema: StructType | str) -> StructType | str:
+    """Around the schema, what tells whether a value is like it. Text stays text: to parse it, Python would ask Spark,
+    which a pipeline's query function may not."""
     if isinstance(schema, str):
         whole = STRUCT.fullmatch(schema.strip())
-        fields = (whole[1] if whole else schema).strip()
-        made: StructType | str = f"struct<{fields}, {CORRUPT}: string>"
+        fields: Any = (whole[1] if whole else schema).strip()
+        made: StructType | str = f"struct<{VALUE}: struct<{fields}>, {END}: boolean, {CORRUPT}: string>"
     else:
         fields = getattr(schema, "fields", None)
-        made = StructType([*(fields or ()), StructField(CORRUPT, StringType())])
+        made = StructType().add(VALUE, schema).add(END, BooleanType()).add(CORRUPT, StringType())
     if not fields:
         raise OptionError("the schema must be a struct with at least one field, e.g. 'id long, total double'")
     return made

@@ -97,7 +97,10 @@ class ProtobufDecoder:
         if self._framed:
             path, value = _message_path(unframed(value)[1])
             self._check(path)
-        return _row(message_class.FromString(value))
+        message = message_class.FromString(value)
+        if not message.IsInitialized():
+            raise ValueError(f"it lacks the required {', '.join(message.FindInitializationErrors())}")
+        return _row(message)
 
     def _check(self, path: MessagePath) -> None:
         """Serializers register the file that a message is in, so its own file is the one to look in.

@@ -215,7 +215,7 @@ class Sender:
         """The topic takes smaller batches than ours: halves, which may be halved again."""
         if batch.count == 1:
             raise RowError(
-                f"{batch.first_row}: its record of {batch.end} bytes is larger than topic {target.topic} allows; raise "
+                f"{batch.row(0)}: its record of {batch.end} bytes is larger than topic {target.topic} allows; raise "
                 f"it with `runnel topic alter {target.topic} -c max.message.bytes=N`, or filter such rows out"
             )
         lane = self._lanes[target]
@@ -234,5 +234,5 @@ class Sender:
 
 def _named(error: ClientError, batch: Batch, reply: ProducePartitionReply) -> Exception:
     for index, message in reply.record_errors:
-        return RowError(f"record {index} of the batch that begins with {batch.first_row}: {message or error.message}")
-    return ClientError(f"{error.message} (a batch of {batch.count} records, first {batch.first_row})", code=error.code)
+        return RowError(f"{batch.row(index)}: {message or error.message}")
+    return ClientError(f"{error.message} (a batch of {batch.count} records, first {batch.row(0)})", code=error.code)

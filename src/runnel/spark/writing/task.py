@@ -156,6 +156,6 @@ class WriteTask:
         for batch in batches:
             if limit is not None and batch.count == 1 and batch.end > limit:
                 raise RowError(
-                    f"{batch.first_row}: its record of {batch.end} bytes is larger than the option "
+                    f"{batch.row(0)}: its record of {batch.end} bytes is larger than the option "
                     f"kafka.max.request.size ({limit}) allows"
                 )
