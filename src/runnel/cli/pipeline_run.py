@@ -11,7 +11,7 @@ from runnel.cli.extras import plain_words
 from runnel.cli.options import DurationType, json_option
 from runnel.cli.pipeline import EXTRA, project_argument, spark_options
 from runnel.cli.pipeline_stop import StopRequest
-from runnel.cli.pipeline_view import View, choose_view
+from runnel.cli.pipeline_view import View, choose_view, show_refusal
 
 if TYPE_CHECKING:
     from runnel.spark.pipelines import FlowProgress, PipelineSession, RunResult
@@ -47,21 +47,27 @@ def run(
     """
     if full_refresh_all and (full_refresh or refresh):
         raise click.UsageError("--full-refresh-all leaves nothing to choose: omit --full-refresh and --refresh")
-    with plain_words(EXTRA):
-        from runnel.spark.pipelines import PipelineSession
-        from runnel.spark.pipelines.notes import RunNotes
-        from runnel.spark.pipelines.project import load_project
+    try:
+        with plain_words(EXTRA):
+            from runnel.spark.pipelines import PipelineSession
+            from runnel.spark.pipelines.notes import RunNotes
+            from runnel.spark.pipelines.project import load_project
 
-        loaded = load_project(project)
-        stop = StopRequest()
-        chosen = (full_refresh, full_refresh_all, refresh)
-        with (
-            RunNotes(loaded) as notes,
-            stop.listening(),
-            PipelineSession(loaded, master=master, conf=dict(conf)) as session,
-        ):
-            loop = RunLoop(session, notes, choose_view(as_json), stop)
-            return loop.run_once(*chosen) if every_ms is None else loop.run_every(every_ms, *chosen)
+            loaded = load_project(project)
+            stop = StopRequest()
+            chosen = (full_refresh, full_refresh_all, refresh)
+            with (
+                RunNotes(loaded) as notes,
+                stop.listening(),
+                PipelineSession(loaded, master=master, conf=dict(conf), notes=notes) as session,
+            ):
+                loop = RunLoop(session, notes, choose_view(as_json), stop)
+                return loop.run_once(*chosen) if every_ms is None else loop.run_every(every_ms, *chosen)
+    except click.ClickException as error:
+        if not as_json:
+            raise
+        show_refusal(error)
+        return EXIT_FAILED
 
 
 class RunLoop:

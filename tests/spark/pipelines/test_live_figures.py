@@ -85,11 +85,13 @@ def watched(engine: Engine, bootstrap: str, tmp_path_factory: pytest.TempPathFac
     """A run as `runnel pipeline run` does it: a second between records, so that windows fill and close."""
     from runnel.spark.pipelines import PipelineSession
     from runnel.spark.pipelines.notes import RunNotes
+    from runnel.spark.pipelines.project import load_project
 
     create_topic(bootstrap, TOPIC)
     produce(bootstrap, TOPIC, [Sent(b"x", timestamp_ms=BASE_MS + 1000 * number) for number in range(RECORDS)])
     folder = write_project(tmp_path_factory.mktemp("figures") / "project", bootstrap)
-    with PipelineSession(folder, engine=engine) as session, RunNotes(session.project) as notes:
+    project = load_project(folder)
+    with RunNotes(project) as notes, PipelineSession(project, engine=engine, notes=notes) as session:
         view = Watched(session.project.notes / "metrics.prom")
         assert RunLoop(session, notes, view, StopRequest()).run_once((), False, ()) == 0, view.result
         yield view

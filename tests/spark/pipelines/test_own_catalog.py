@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from runnel.spark.pipelines.catalog_copy import copied_catalog
-from runnel.spark.pipelines.own_catalog import is_made, remove_half_made, wait_until_free
+from runnel.spark.pipelines.own_catalog import FREE_S, is_made, remove_half_made, wait_until_free
 from runnel.spark.pipelines.project import CATALOG_KIND, JAVA_OPTIONS, METASTORE, WAREHOUSE, Project, load_project
 from runnel.spark.pipelines.starter import make_project
 
 HOLD = "import fcntl, sys; file = open(sys.argv[1], 'r+b'); fcntl.lockf(file, fcntl.LOCK_EX); print(1, flush=True)"
+
+
+@contextmanager
+def holding(lock: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process has the catalog, until it is killed."""
+    lock.touch()
+    command = [sys.executable, "-c", HOLD + "; sys.stdin.read()", str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        yield holder
+        holder.kill()
 
 
 @pytest.fixture
@@ -51,12 +65,17 @@ def test_a_catalog_is_copied_and_stays(project: Project) -> None:
 def test_a_process_that_is_dying_is_waited_for(project: Project) -> None:
     lock = project.metastore / "dbex.lck"
     assert wait_until_free(project.metastore, 0)
-    lock.touch()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD + "; sys.stdin.read()", str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
+    with holding(lock) as holder:
         assert not wait_until_free(project.metastore, 0)
         holder.kill()
-        assert wait_until_free(project.metastore)
+        assert wait_until_free(project.metastore, FREE_S)
+
+
+def test_a_process_that_keeps_the_catalog_is_told_of(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And Derby's two hundred lines are not."""
+    from runnel.spark.pipelines import PipelineSession, ProjectError, running
+
+    monkeypatch.setattr(running, "FREE_S", 0)
+    answer = r"another process has this pipeline open, .* `session.close\(\)` there"
+    with holding(project.metastore / "dbex.lck"), pytest.raises(ProjectError, match=answer):
+        PipelineSession(project)

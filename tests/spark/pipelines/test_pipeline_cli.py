@@ -120,7 +120,7 @@ def test_a_setting_that_makes_no_sense_ends_the_process(write_project: Callable[
 def test_a_project_is_made_and_a_fresh_broker_is_told_of(tmp_path: Path) -> None:
     made = runnel("pipeline", "init", str(tmp_path / "shop"), "-b", f"127.0.0.1:{free_port()}")
     assert made.returncode == 0, made.stderr
-    assert "start one with `runnel serve`" in made.stderr
+    assert made.stderr.count("start one with `runnel serve`") == 1, made.stderr
     assert "runnel topic create orders" in made.stderr
     again = runnel("pipeline", "init", str(tmp_path / "shop"))
     assert (again.returncode, "exists already" in again.stderr) == (1, True)
@@ -148,6 +148,16 @@ def test_status_tells_what_is_of_an_older_run(write_project: Callable[[Mapping[s
         raise KeyError("no Java")
     shown = runnel("pipeline", "status", str(folder)).stdout
     assert shown.startswith("project: failed before run 3 began\n  'no Java'\n"), shown
+
+
+def test_status_tells_why_a_flow_fails_while_the_run_goes_on(
+    write_project: Callable[[Mapping[str, str]], Path],
+) -> None:
+    folder = write_project({"numbers.sql": FLOW})
+    with RunNotes(load_project(folder)) as notes:
+        notes.begin_run()
+        notes.note(FlowProgress("numbers", "FAILED", error="no broker\n== SQL =="))
+        assert "\nnumbers: no broker\nmetrics: " in runnel("pipeline", "status", str(folder)).stdout
 
 
 def test_while_a_run_is_alive_its_catalog_is_left_alone(write_project: Callable[[Mapping[str, str]], Path]) -> None:
@@ -214,7 +224,40 @@ def test_json_is_printed_also_where_spark_does_not_start(tmp_path: Path) -> None
     done = runnel("pipeline", "validate", str(tmp_path / "shop"), "--json", "--conf", "spark.driver.memory=none")
     document = json.loads(done.stdout)
     assert (done.returncode, document["valid"]) == (1, False), done.stderr
-    assert "Spark does not start" in document["problems"][0]["message"]
+    message = document["problems"][0]["message"]
+    assert "Spark does not start" in message
+    log = Path(message.rpartition("(all of it: ")[2].removesuffix(")"))
+    assert log.read_text()
+    log.unlink()
+    assert not load_project(tmp_path / "shop").notes.exists(), "a look makes nothing"
+
+
+def test_json_is_printed_also_where_there_is_no_project(tmp_path: Path) -> None:
+    """In the shape that the verb has otherwise."""
+    nowhere = str(tmp_path / "nowhere")
+    done = {verb: runnel("pipeline", verb, nowhere, "--json") for verb in ("validate", "run", "status")}
+    assert [(each.returncode, each.stderr) for each in done.values()] == [(1, "")] * 3
+    validated, run, status = (json.loads(each.stdout) for each in done.values())
+    (problem,) = validated["problems"]
+    assert "there is no such folder" in problem["message"]
+    assert run == {
+        "type": "run",
+        "run": None,
+        "status": "failed",
+        "seconds": 0.0,
+        "problems": [problem],
+        "failures": [],
+    }
+    assert status == {"pipeline": None, "status": "broken", "alive": False, "error": problem["message"]}
+
+
+def test_json_of_a_run_names_each_problem(tmp_path: Path) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text("name: x\nstorage: here\nlibrary: []\n")
+    validated, run = (
+        json.loads(runnel("pipeline", verb, str(tmp_path), "--json").stdout) for verb in ("validate", "run")
+    )
+    assert len(run["problems"]) == 3
+    assert run["problems"] == validated["problems"]
 
 
 def test_a_look_that_is_ended_leaves_nothing(tmp_path: Path) -> None:

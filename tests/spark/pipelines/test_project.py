@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import click
 import pytest
 
 from runnel.cli.main import cli
+from runnel.spark.pipelines.notes import RunNotes
 from runnel.spark.pipelines.project import load_project
 from runnel.spark.pipelines.spec_file import ProjectError, find_projects
 from runnel.spark.pipelines.starter import make_project
@@ -113,7 +115,12 @@ def test_the_starter_takes_any_name_that_spark_takes(tmp_path: Path, name: str) 
     assert (project.name, project.spec.name) == (name, name)
     assert project.local_storage == folder / "pipeline-storage", "escapes would be another folder to Spark"
     compile((folder / "transformations" / "orders.py").read_text(), "orders.py", "exec")
-    assert f"run {shlex.quote(name)} " in (folder / "README.md").read_text()
+    readme = (folder / "README.md").read_text()
+    assert f"run {shlex.quote(name)} " in readme
+    (look,) = [shlex.split(line) for line in readme.splitlines() if line.startswith("    python -c ")]
+    assert look[:2] == ["python", "-c"]
+    (opened,) = [each for each in ast.walk(ast.parse(look[2])) if isinstance(each, ast.Constant) and each.value == name]
+    assert opened, "it opens the project"
 
 
 def test_the_starter_is_not_made_where_spark_would_lose_its_checkpoints(tmp_path: Path) -> None:
@@ -168,3 +175,34 @@ def test_folders_of_others_are_passed_over(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "scandir", scandir)
     assert [path.parent.name for path in find_projects(tmp_path, 3)] == ["a"]
+
+
+# Moved projects -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Path:
+    """A project that has run, and lies elsewhere now."""
+    make_project(tmp_path / "shop", "localhost:9092")
+    with RunNotes(load_project(tmp_path / "shop")):
+        pass
+    return (tmp_path / "shop").rename(tmp_path / "moved")
+
+
+def test_a_project_that_was_moved_is_not_run_from_the_start(moved: Path, tmp_path: Path) -> None:
+    (complaint,) = complaints(moved)
+    was, now = tmp_path / "shop" / "pipeline-storage", moved / "pipeline-storage"
+    assert complaint.startswith(f"spark-pipeline.yml: storage {was} was moved with the project: it is {now} now; ")
+    assert not (tmp_path / "shop").exists()
+    assert load_project(moved.rename(tmp_path / "shop")).name == "shop", "moved back"
+
+
+def test_a_storage_that_was_moved_is_not_used(moved: Path, tmp_path: Path) -> None:
+    """Spark would make the tables anew where they were."""
+    spec = moved / "spark-pipeline.yml"
+    spec.write_text(spec.read_text().replace(f"{tmp_path}/shop/", f"{moved}/"))
+    (complaint,) = complaints(moved)
+    was, now = tmp_path / "shop" / "pipeline-storage", moved / "pipeline-storage"
+    assert f"storage {now} was moved: it has been {was}; " in complaint
+    spec.write_text(spec.read_text().replace("pipeline-storage", "new-storage"))
+    assert load_project(moved).local_storage == moved / "new-storage"

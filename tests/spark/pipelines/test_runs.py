@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 from harness.topics import read_all
 from runnel.client.metadata import TopicPartition
 from runnel.spark.pipelines.checkpoints import Span
+from runnel.spark.pipelines.notes import AlreadyRunning, RunNotes, current_state
 from spark.records import Sent, produce
 
 if TYPE_CHECKING:
@@ -181,6 +183,69 @@ def test_a_full_refresh_computes_anew_and_a_refresh_leaves_the_others(
     assert unknown.error == "there is no table 'copies' to refresh: did you mean 'copied'?"
 
 
+BEHIND = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+spark = SparkSession.active()
+dp.create_sink("behind_sink", "runnel", {{"topic": "{topic}-out", "kafka.bootstrap.servers": "{bootstrap}"}})
+@dp.table
+def behind_base():
+    reader = spark.readStream.format("runnel").option("kafka.bootstrap.servers", "{bootstrap}")
+    return reader.option("subscribe", "{topic}").option("startingOffsets", "earliest").load().select("offset", "value")
+@dp.temporary_view
+def behind_view():
+    return spark.readStream.table("behind_base")
+@dp.table
+def behind_down():
+    return spark.readStream.table("behind_view")
+@dp.append_flow(target="behind_sink", name="behind_flow")
+def sent():
+    return spark.readStream.table("behind_base").select("value")
+@dp.materialized_view
+def behind_sum():
+    return spark.read.table("behind_base").groupBy().count()
+"""
+BEHIND_SQL = "CREATE STREAMING TABLE behind_sql AS SELECT * FROM STREAM(behind_down);"
+
+
+def test_what_reads_a_table_is_emptied_with_it(
+    open_project: Open, write_project: Write, bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    """Else it reads the table from its start once more, and has every row twice."""
+    topic = new_topic()
+    produce(bootstrap, topic, [Sent(b"x") for _ in range(10)])
+    files = {"behind.py": BEHIND.format(bootstrap=bootstrap, topic=topic), "behind.sql": BEHIND_SQL}
+    session = open_project(write_project(files))
+    assert session.run().ok
+    assert session.run(full_refresh=["behind_base"]).error == (
+        "behind_down and behind_sql would get the rows of behind_base a second time: empty what reads a table "
+        "together with it (--full-refresh behind_down --full-refresh behind_sql)"
+    )
+    assert "--full-refresh behind_sql)" in str(session.run(full_refresh=["behind_base", "behind_down"]).error)
+    anew = session.run(full_refresh=["behind_base", "behind_down", "behind_sql"])
+    assert anew.ok, anew.error
+    assert session.run().ok
+    for table in ("behind_base", "behind_down", "behind_sql"):
+        assert sorted(row.offset for row in session.spark.table(table).collect()) == list(range(10)), table
+
+
+def test_a_run_is_noted_and_runs_alone(open_project: Open, write_project: Write) -> None:
+    session = open_project(write_project({"one.sql": "CREATE MATERIALIZED VIEW noted AS SELECT 1 AS x;"}))
+    assert session.run().ok
+    state = current_state(session.project)
+    assert (state["status"], state["run"], state["flows"]["noted"]["status"]) == ("completed", 1, "COMPLETED")
+    assert "runnel_pipeline_runs_total" in (session.project.notes / "metrics.prom").read_text()
+    with RunNotes(session.project), pytest.raises(AlreadyRunning):
+        session.run()
+
+
+def test_a_graph_that_cannot_be_is_found_in_its_file(open_project: Open, write_project: Write) -> None:
+    text = "CREATE MATERIALIZED VIEW round_a AS SELECT * FROM round_b;\n"
+    text += "CREATE MATERIALIZED VIEW round_b AS SELECT * FROM round_a;"
+    failed = open_project(write_project({"round.sql": text})).run()
+    assert re.match(r"transformations/round.sql:[12]: .*remove the dependency", str(failed.error), re.DOTALL)
+
+
 CHOSEN = """
 CREATE MATERIALIZED VIEW chosen AS SELECT 1 AS x;
 CREATE STREAMING TABLE chosen_not AS SELECT * FROM STREAM chosen_from;
@@ -223,18 +288,34 @@ def test_a_run_of_some_tables_is_not_refused_for_others(
     assert problem.flow == "chosen_more"
 
 
+NAMED = """
+CREATE MATERIALIZED VIEW named AS SELECT 1 AS x;
+CREATE TEMPORARY VIEW seen AS SELECT 1 AS x;
+"""
+NAMED_SINK = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+dp.create_sink("named_sink", "console")
+@dp.append_flow(target="named_sink", name="named_flow")
+def nothing():
+    return SparkSession.active().readStream.format("rate").load()
+"""
+NOT_TABLES = "sinks, temporary views and flows cannot be refreshed by themselves"
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
         ("", "'' is no name of a table to refresh"),
         ("nowhere.named", "there is no table 'nowhere.named' to refresh: did you mean 'named'?"),
         ("nothing", "there is no table 'nothing' to refresh"),
+        *((name, f"'{name}' is no table: {NOT_TABLES}") for name in ("seen", "named_sink", "named_flow")),
     ],
 )
 def test_names_that_there_is_nothing_to_refresh_by(
     open_project: Open, write_project: Write, name: str, answer: str
 ) -> None:
-    session = open_project(write_project({"one.sql": "CREATE MATERIALIZED VIEW named AS SELECT 1 AS x;"}))
+    session = open_project(write_project({"one.sql": NAMED, "two.py": NAMED_SINK}))
     assert session.run(full_refresh=[name]).error == answer
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from runnel.spark.pipelines.file_tables import resolve
 from runnel.spark.pipelines.project import load_project
-from runnel.spark.pipelines.sql_files import find_definition, streaming_definitions
+from runnel.spark.pipelines.sql_files import find_definition, refreshed_names, streamed_by, streaming_definitions
 
 Write = Callable[[Mapping[str, str]], Path]
 TABLE = "CREATE STREAMING TABLE t AS SELECT 1;\n"
@@ -71,3 +71,14 @@ def test_names_are_resolved_as_spark_does(
         spec.write("database: sales\n")
     found = resolve(load_project(folder), name)
     assert (found, str(found)) == (resolved, shown)
+
+
+def test_what_is_read_as_a_stream(write_project: Write) -> None:
+    text = """
+    CREATE STREAMING TABLE a AS SELECT * FROM STREAM(b) JOIN stream c USING (id); -- STREAM no
+    CREATE FLOW f AS INSERT INTO t BY NAME SELECT 'STREAM x' FROM STREAM `d`.`e`;
+    CREATE MATERIALIZED VIEW v AS SELECT * FROM a;
+    """
+    project = load_project(write_project({"one.sql": text}))
+    assert list(streamed_by(project)) == [("a", ["b", "c"]), ("t", ["`d`.`e`"]), ("v", [])]
+    assert list(refreshed_names(project)) == ["a", "v"]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from runnel.spark.pipelines.engine import Engine, start_engine
     from runnel.spark.pipelines.failures import FlowFailure
     from runnel.spark.pipelines.flow_progress import FlowProgress
-    from runnel.spark.pipelines.running import PipelineSession, RunResult, run, validate
+    from runnel.spark.pipelines.run_result import RunResult
+    from runnel.spark.pipelines.running import PipelineSession, run, validate
     from runnel.spark.pipelines.spec_file import Problem, ProjectError
 
 __all__ = [
@@ -44,7 +45,7 @@ _EXPORTS = {
     "Problem": "spec_file",
     "ProjectError": "spec_file",
     "PipelineSession": "running",
-    "RunResult": "running",
+    "RunResult": "run_result",
     "run": "running",
     "validate": "running",
 }

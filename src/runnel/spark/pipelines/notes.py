@@ -57,6 +57,8 @@ class RunNotes:
             raise AlreadyRunning(f"pid {pid} runs this pipeline: `runnel pipeline stop` ends it")
         self._state = {"flows": {}, "rows_total": {}, **before}
         self._state |= {"pipeline": self._project.name, "project": str(self._project.folder)}
+        if self._project.local_storage is not None:
+            self._state["storage"] = str(self._project.local_storage)
         self._write(
             status=STARTING, pid=os.getpid(), started_ms=now_ms(), error=None, flows=_ended(self._state, KILLED)
         )

@@ -28,8 +28,8 @@ def remove_half_made(metastore: Path) -> None:
         shutil.rmtree(metastore)
 
 
-def wait_until_free(metastore: Path, limit_s: float = FREE_S) -> bool:
-    """False where it is not within the limit: then Derby says what is the matter."""
+def wait_until_free(metastore: Path, limit_s: float) -> bool:
+    """False where it is not within the limit."""
     deadline_s = time.monotonic() + limit_s
     while not _is_free(metastore / LOCK_FILE):
         if time.monotonic() >= deadline_s:

@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.pipelines.cli import PipelineSpec, load_pipeline_spec
 
+from runnel.spark.pipelines.moved import find_move
 from runnel.spark.pipelines.spec_file import Place, Problem, ProjectError, find_place
 
 DEFINITION_SUFFIXES = (".py", ".sql")
@@ -73,7 +74,7 @@ def load_project(place: str | Path) -> Project:
         project = Project(found.spec_path, found.name, found.storage, load_pipeline_spec(found.spec_path))
     except PySparkException as error:
         raise ProjectError([Problem(_plain(error), found.spec_path.name)]) from error
-    problems = list(_file_problems(project))
+    problems = [*find_move(project), *_file_problems(project)]
     if problems:
         raise ProjectError(problems)
     return project

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +27,13 @@ from runnel.spark.pipelines.figures import Figures
 from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.flow_progress import FlowProgress
 from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
-from runnel.spark.pipelines.notes import COMPLETED, FAILED, STOPPED, current_state
-from runnel.spark.pipelines.own_catalog import remove_half_made, wait_until_free
+from runnel.spark.pipelines.notes import RunNotes, current_state
+from runnel.spark.pipelines.own_catalog import FREE_S, remove_half_made, wait_until_free
 from runnel.spark.pipelines.project import WAREHOUSE, Project, load_project
-from runnel.spark.pipelines.selection import check_selection, chosen_definitions
+from runnel.spark.pipelines.run_result import RunResult
+from runnel.spark.pipelines.selection import check_readers, check_selection, chosen_definitions
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
-from runnel.spark.pipelines.validation import find_problems
+from runnel.spark.pipelines.validation import find_problems, graph_problem
 from runnel.spark.spark_session import is_remote
 
 if TYPE_CHECKING:
@@ -42,41 +43,11 @@ LOG_FILE, VALIDATION_LOG_FILE = "spark.log", "validate.log"
 RUN_TAG = "runnel-pipeline-run"
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """`problems`: why nothing was run; `failures`: what failed while it ran. `stopped`: it was interrupted."""
-
-    flows: Mapping[str, FlowProgress] = field(default_factory=dict)
-    problems: Sequence[Problem] = ()
-    failures: Sequence[FlowFailure] = ()
-    stopped: bool = False
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        return not (self.problems or self.failures or self.stopped)
-
-    @property
-    def status(self) -> str:
-        return COMPLETED if self.ok else STOPPED if self.stopped else FAILED
-
-    @property
-    def error(self) -> str | None:
-        return "; ".join(map(str, [*self.problems, *self.failures])) or None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "status": self.status,
-            "seconds": round(self.seconds, 3),
-            "problems": [asdict(problem) for problem in self.problems],
-            "failures": [failure.as_dict() for failure in self.failures],
-        }
-
-
 class PipelineSession:
     """Keeps one JVM (or one Connect session) for a project. Use as a context manager, or `close` it.
 
-    An `engine` that is given is shared, and stays open.
+    An `engine` that is given is shared, and stays open. `notes`: of who keeps them over several runs, and notes what
+    comes; else each run keeps its own, and is refused while another process has one under way.
     """
 
     def __init__(
@@ -86,8 +57,10 @@ class PipelineSession:
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         engine: Engine | None = None,
+        notes: RunNotes | None = None,
     ) -> None:
         self.project = project if isinstance(project, Project) else load_project(project)
+        self._notes = notes
         self._stopping = threading.Event()
         self._has_run = False
         self._is_here = not is_remote(master)  # else brokers and disks may be reachable from there only
@@ -112,14 +85,18 @@ class PipelineSession:
         """Derby, which keeps the tables' names, says in two hundred lines that another process has them."""
         state = current_state(self.project)
         if state.get("alive") and state["pid"] != os.getpid():
-            message = (
-                f"pid {state['pid']} runs this pipeline, and its catalog takes one process at a time: end it with "
-                f"`runnel pipeline stop`, or read the files of its tables under {settings[WAREHOUSE]}"
-            )
-            raise ProjectError([Problem(message)])
-        wait_until_free(self.project.metastore)
+            raise self._taken(f"pid {state['pid']} runs this pipeline", "`runnel pipeline stop`", settings)
+        if not wait_until_free(self.project.metastore, FREE_S):
+            raise self._taken("another process has this pipeline open", "`session.close()` there", settings)
         if state.get("alive"):  # the run is ours, and so is the lock: nobody else makes a catalog
             remove_half_made(self.project.metastore)
+
+    def _taken(self, who: str, end: str, settings: Mapping[str, str]) -> ProjectError:
+        message = (
+            f"{who}, and its catalog takes one process at a time: end it with {end}, or read the files of its tables "
+            f"under {settings[WAREHOUSE]}"
+        )
+        return ProjectError([Problem(message)])
 
     def __enter__(self) -> PipelineSession:
         return self
@@ -185,8 +162,29 @@ class PipelineSession:
         on_progress: Callable[[FlowProgress], None] | None = None,
     ) -> RunResult:
         """Process all that is there. `on_progress` is called from another thread, one call at a time."""
+        show = on_progress or (lambda _: None)
+        if self._notes is not None:
+            return self._run(full_refresh, full_refresh_all, refresh, show)
+        with RunNotes(self.project) as notes:
+
+            def note(progress: FlowProgress) -> None:
+                notes.note(progress)
+                show(progress)
+
+            notes.begin_run()
+            result = self._run(full_refresh, full_refresh_all, refresh, note)
+            notes.end_run(result.status, result.error)
+            return result
+
+    def _run(
+        self,
+        full_refresh: Sequence[str],
+        full_refresh_all: bool,
+        refresh: Sequence[str],
+        on_progress: Callable[[FlowProgress], None],
+    ) -> RunResult:
         started_s = time.monotonic()
-        figures = Figures(on_progress or (lambda _: None))
+        figures = Figures(on_progress)
         error: PySparkException | None = None
         try:
             self.make_database()
@@ -195,6 +193,7 @@ class PipelineSession:
                 problems = (
                     noted.problems
                     or list(check_selection(self.project, noted, chosen))
+                    or list(check_readers(self.project, noted, () if full_refresh_all else full_refresh))
                     or self._problems(noted, chosen, None if full_refresh_all else full_refresh)
                 )
                 if problems:
@@ -264,7 +263,8 @@ class PipelineSession:
         for progress in failed:
             yield explain(self.project, self.spark, noted, progress.flow, progress.error or plain_message(error))
         if not failed:
-            yield FlowFailure(None, plain_message(error))
+            problem = graph_problem(self.project, noted, plain_message(error))
+            yield FlowFailure(None, problem.message, problem.file, problem.line)
 
     @contextlib.contextmanager
     def _listening(self, figures: Figures) -> Iterator[None]:
@@ -318,10 +318,9 @@ def validate(
     if is_remote(master):
         with PipelineSession(loaded, master=master, conf=conf) as session:
             return session.validate()
-    loaded.notes.mkdir(parents=True, exist_ok=True)
-    log = loaded.notes / VALIDATION_LOG_FILE  # the other may be a run's, which is alive
     wanted = {**loaded.settings(), **(conf or {})}
     with (
+        _validation_log(loaded) as log,
         copied_catalog(loaded, wanted) as settings,
         start_engine(master, settings, app_name=loaded.name, log=log) as engine,
         PipelineSession(loaded, conf=conf, engine=engine) as session,
@@ -332,6 +331,24 @@ def validate(
             except ProjectError as error:
                 return session._problems_of(error)
         return session.validate(ask_brokers=ask_brokers)
+
+
+@contextlib.contextmanager
+def _validation_log(project: Project) -> Iterator[Path]:
+    """Not that of runs, one of which may be alive; and no storage is made for it: then it stays only where Spark has
+    failed, whose error names it."""
+    if project.notes.is_dir():
+        yield project.notes / VALIDATION_LOG_FILE
+        return
+    with contextlib.ExitStack() as cleaning:
+        file, name = tempfile.mkstemp(prefix="runnel-validate-", suffix=".log")
+        os.close(file)
+        cleaning.callback(os.unlink, name)
+        try:
+            yield Path(name)
+        except EngineFailed:
+            cleaning.pop_all()
+            raise
 
 
 def _quoted(name: str) -> str:

@@ -26,6 +26,11 @@ _FLOW = re.compile(
     rf"\bCREATE\s+FLOW\s+(?P<name>{_NAME})\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO\s+(?:TABLE\s+)?(?P<target>{_NAME})",
     re.IGNORECASE,
 )
+_REFRESHED = re.compile(
+    rf"\bCREATE\s+(?:\w+\s+)*?(?:STREAMING\s+TABLE|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{_NAME})",
+    re.IGNORECASE,
+)
+_STREAMED = re.compile(rf"\bSTREAM\b\s*\(?\s*({_NAME})", re.IGNORECASE)
 _DEFINED = re.compile(
     rf"\bCREATE\s+(?:\w+\s+)*?(?:VIEW|TABLE|FLOW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{_NAME})", re.IGNORECASE
 )
@@ -65,6 +70,26 @@ def defined_names(project: Project) -> Iterator[str]:
     """Of tables, views and flows."""
     for _, text in _texts(project):
         yield from (found["name"] for found in _DEFINED.finditer(text))
+
+
+def refreshed_names(project: Project) -> Iterator[str]:
+    """Of what keeps rows: streaming tables and materialized views."""
+    for _, text in _texts(project):
+        yield from (found["name"] for found in _REFRESHED.finditer(text))
+
+
+def streamed_by(project: Project) -> Iterator[tuple[str, list[str]]]:
+    """Each table and view, and what its query reads as a stream."""
+    for _, text in _texts(project):
+        for statement in text.split(";"):
+            found = _FLOW.search(statement)
+            target = found["target"] if found else (found := _DEFINED.search(statement)) and found["name"]
+            if target:
+                yield target, streamed_names(statement)
+
+
+def streamed_names(query: str) -> list[str]:
+    return _STREAMED.findall(_UNREAD.sub(_blank, query))
 
 
 def find_definition(project: Project, name: str) -> tuple[str | None, int | None]:

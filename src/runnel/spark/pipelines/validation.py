@@ -88,10 +88,10 @@ def dry_run(project: Project, session: SparkSession, noted: Definitions) -> Iter
                 yield _flow_problem(project, noted, event.flow, event.error or "")
     except PySparkException as error:
         if not found:
-            yield _graph_problem(project, noted, plain_message(error))
+            yield graph_problem(project, noted, plain_message(error))
 
 
-def _graph_problem(project: Project, noted: Definitions, message: str) -> Problem:
+def graph_problem(project: Project, noted: Definitions, message: str) -> Problem:
     """Where the first table is that the message names, if the project defines one of them."""
     for name in _NAMES.findall(message):
         file, line = find_flow(project, noted, name.replace("`", ""))
