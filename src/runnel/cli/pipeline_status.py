@@ -15,11 +15,12 @@ from runnel.cli.extras import plain_words
 from runnel.cli.options import json_option
 from runnel.cli.output import iso_time, note, print_json, print_table
 from runnel.cli.pipeline import EXTRA, project_argument
-from runnel.cli.pipeline_view import COLUMNS, cells
+from runnel.cli.pipeline_view import COLUMNS, cells, reason_lines
 
 if TYPE_CHECKING:
     from runnel.spark.pipelines.spec_file import Place
 
+EXIT_BROKEN = 1
 EXIT_NOT_RUNNING = 1
 EXIT_STILL_RUNNING = 1
 POLL_S = 0.1
@@ -32,20 +33,30 @@ NEVER, BROKEN = "never run", "broken"
 @click.command()
 @project_argument
 @json_option
-def status(project: str, as_json: bool) -> None:
+def status(project: str, as_json: bool) -> int:
     """What is running, or how the last run ended: figures of each flow, lag, and where metrics are."""
-    with plain_words(EXTRA):
-        loaded, state = _state(project)
+    try:
+        with plain_words(EXTRA):
+            loaded, state = _state(project)
+    except click.ClickException as error:
+        if not as_json:
+            raise
+        print_json({"pipeline": None, "status": BROKEN, "alive": False, "error": error.message})
+        return EXIT_BROKEN
     if as_json:
         print_json(state or {"pipeline": loaded.name, "status": NEVER, "alive": False})
-        return
+        return 0
     click.echo(f"{loaded.name}: {_summary(state)}")
     if state.get("error"):
         click.echo(f"  {state['error']}")
     if state.get("flows"):
         print_table(COLUMNS, [_cells(flow, state.get("run")) for flow in state["flows"].values()])
+    if state.get("status") == "running":  # the error of a run that has ended is above
+        for line in reason_lines(flow for flow in state["flows"].values() if flow.get("run") == state["run"]):
+            click.echo(line)
     if state:
         click.echo(f"metrics: {loaded.notes / 'metrics.prom'}")
+    return 0
 
 
 @click.command(name="list")

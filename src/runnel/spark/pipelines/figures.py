@@ -27,21 +27,49 @@ from runnel.spark.progress import partitions_behind_latest
 
 
 class Figures(StreamingQueryListener):
-    """Puts together what the listener and the events of a run tell; every change goes to `report`."""
+    """Puts together what the listener and the events of a run tell; every change goes to `report`.
+
+    Spark 4.3 says of every stream whose query has ended that it has COMPLETED, and up to seconds later that it has
+    FAILED. So a stream has completed when its query is known to have ended without an error, or at the end of the run.
+    """
 
     def __init__(self, report: Callable[[FlowProgress], None]) -> None:
-        self.flows: dict[str, FlowProgress] = {}
+        self._flows: dict[str, FlowProgress] = {}
         self._report = report
         self._lock = threading.Lock()  # Spark calls a listener from a thread of its own
+        self._queries: dict[str, str] = {}  # the run id of a query -> its flow
+        self._believed: set[str] = set()  # flows that have completed when Spark says so
+        self._doubted: set[str] = set()  # flows of which Spark has said so, but which may have failed
+
+    @property
+    def flows(self) -> Mapping[str, FlowProgress]:
+        """How all of them fared, to be asked for when nothing more will come: what was doubted until then is true."""
+        with self._lock:
+            for flow in sorted(self._doubted):
+                self._complete(flow)
+        return self._flows
 
     def note_event(self, event: FlowEvent) -> None:
-        self._change(event.flow, lambda last: replace(last, status=event.status, error=event.error))
+        flow = short_name(event.flow)
+        with self._lock:
+            if event.status == "PLANNING":  # Spark says that of flows which are no streams
+                self._believed.add(flow)
+            if event.status != "COMPLETED":
+                self._doubted.discard(flow)
+                # The reason of a failure stays while Spark tries again.
+                self._change(flow, lambda last: replace(last, status=event.status, error=event.error or last.error))
+            elif flow in self._believed:
+                self._complete(flow)
+            else:
+                self._doubted.add(flow)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress: Mapping[str, Any] = event.progress
-        name = progress["name"]
-        if name:
-            self._change(str(name), lambda last: _advanced(last, progress))
+        if progress["name"]:
+            flow = short_name(str(progress["name"]))
+            with self._lock:
+                self._queries[str(progress["runId"])] = flow
+                self._change(flow, lambda last: _advanced(last, progress))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """The run's own events tell that."""
@@ -50,15 +78,23 @@ class Figures(StreamingQueryListener):
         """Nothing to count."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The run's own events tell that, and why."""
-
-    def _change(self, name: str, change: Callable[[FlowProgress], FlowProgress]) -> None:
-        flow = short_name(name)
+        """Comes before or after the run's own event. It has no name: a query without a batch is not known."""
         with self._lock:
-            last = self.flows.get(flow) or FlowProgress(flow, "QUEUED")
-            now_ms = time.time_ns() // 1_000_000
-            self.flows[flow] = changed = replace(change(last), timestamp_ms=now_ms)
-            self._report(changed)
+            flow = self._queries.get(str(event.runId))
+            if flow is None or event.exception is not None:
+                return
+            self._believed.add(flow)
+            if flow in self._doubted:
+                self._complete(flow)
+
+    def _complete(self, flow: str) -> None:
+        self._doubted.discard(flow)
+        self._change(flow, lambda last: replace(last, status="COMPLETED", error=None))
+
+    def _change(self, flow: str, change: Callable[[FlowProgress], FlowProgress]) -> None:
+        last = self._flows.get(flow) or FlowProgress(flow, "QUEUED")
+        self._flows[flow] = changed = replace(change(last), timestamp_ms=time.time_ns() // 1_000_000)
+        self._report(changed)
 
 
 def short_name(name: str) -> str:

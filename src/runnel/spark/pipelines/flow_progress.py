@@ -23,6 +23,7 @@ class FlowProgress:
     state_rows: int | None = None
     state_bytes: int | None = None
     error: str | None = None
+    """Why it failed; stays while Spark tries again, until it has completed."""
     timestamp_ms: int = 0
 
     def as_dict(self) -> dict[str, Any]:
