@@ -16,6 +16,7 @@ from runnel.cli.outcomes import forgive
 from runnel.cli.output import counted, note, print_json
 from runnel.cli.pipeline import EXTRA, project_argument, spark_options
 from runnel.cli.pipeline_stop import unwinding
+from runnel.cli.pipeline_view import problem_documents
 from runnel.cli.session import run
 from runnel.client.admin import NewTopic, Outcome, create_topics
 from runnel.client.errors import ClientError
@@ -47,7 +48,7 @@ def init(name: str) -> None:
         note(f"next: {command}")
     except ClientError as error:
         is_away = error.code in (None, ErrorCode.NETWORK_EXCEPTION)
-        note(f"no broker yet ({error.message}): start one with `runnel serve`" if is_away else error.message)
+        note(f"no broker yet: {error.message}" if is_away else error.message)
         note(f"next: runnel topic create {TOPIC} -b {bootstrap} (the topic that it reads), then: {command}")
 
 
@@ -88,8 +89,7 @@ def validate(
     except click.ClickException as error:
         if not as_json:
             raise
-        nowhere = {"file": None, "line": None, "flow": None}
-        print_json({"valid": False, "problems": [{"message": error.message, **nowhere}]})
+        print_json({"valid": False, "problems": problem_documents(error)})
         return 1
     if as_json:
         print_json({"valid": not problems, "problems": [asdict(problem) for problem in problems]})

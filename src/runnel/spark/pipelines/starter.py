@@ -100,10 +100,12 @@ The topic `orders` becomes a table of good orders and one of rejected records, t
 
 A look at a table:
 
-    python -c 'from runnel.spark.pipelines import PipelineSession as S; S("$name").spark.table("revenue").show()'
+    python -c $look
 
 What a run has read it does not read again: Spark's checkpoints are in `pipeline-storage`, and so are the tables.
 """
+
+_LOOK = 'from runnel.spark.pipelines import PipelineSession as S; S({}).spark.table("revenue").show()'
 
 _FILES = {
     "spark-pipeline.yml": _SPEC,
@@ -128,6 +130,7 @@ def make_project(folder: Path, bootstrap: str) -> list[Path]:
         "name": folder.name,
         "project": shlex.quote(folder.name),
         "quoted_name": _quoted(folder.name),
+        "look": shlex.quote(_LOOK.format(_quoted(folder.name))),
         "group": _quoted(f"{folder.name}-"),
         "bootstrap": bootstrap,
         "storage": _quoted(storage_uri(folder / "pipeline-storage")),
