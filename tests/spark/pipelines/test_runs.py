@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.topics import read_all
-from runnel.client.metadata import TopicPartition
-from runnel.spark.pipelines.checkpoints import Span
 from runnel.spark.pipelines.notes import AlreadyRunning, RunNotes, current_state
 from spark.records import Sent, produce
 
@@ -122,35 +120,6 @@ def test_a_failed_flow_names_the_record(
     assert failure.value == "seven"
     assert "CAST_INVALID_INPUT" in failure.message
     assert "\n\tat " not in failure.message
-
-
-class FailsOn:
-    """In place of a `Repeater`: a query that fails on records that `bad` tells."""
-
-    def __init__(self, bad: Callable[[range], bool]) -> None:
-        self._bad = bad
-
-    def error(self, span: Span) -> Exception | None:
-        assert span.first is not None
-        return ValueError() if self._bad(range(span.first, span.until)) else None
-
-
-@pytest.mark.parametrize(
-    ("bad", "found"),
-    [
-        (lambda offsets: 7 in offsets, 7),
-        (lambda offsets: {6, 9} & set(offsets), 6),
-        (lambda offsets: len(offsets) > 2, None),
-        (lambda offsets: False, None),
-        (lambda offsets: True, None),  # a broker that is gone, or what a batch may not do and a stream may
-    ],
-)
-def test_only_a_record_that_fails_by_itself_is_named(bad: Callable[[range], bool], found: int | None) -> None:
-    from runnel.spark.pipelines.failures import first_failing
-
-    target = TopicPartition("numbers", 0)
-    record = first_failing(FailsOn(bad), Span(target, 3, 13))  # type: ignore[arg-type]
-    assert record == (None if found is None else Span(target, found, found + 1))
 
 
 COPIED = """

@@ -28,7 +28,7 @@ from runnel.spark.pipelines.engine import connect_mode
 from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.messages import plain_message
 from runnel.spark.pipelines.project import Project
-from runnel.spark.pipelines.relations import Source, find_sources, inlined
+from runnel.spark.pipelines.relations import Source, find_sources
 from runnel.spark.pipelines.spec_file import Problem, ProjectError
 
 if TYPE_CHECKING:
@@ -66,10 +66,6 @@ class Definitions:
         """By its name, or by the name that Spark gives it, `spark_catalog.default.name`."""
         return self.flows.get(name) or self.flows.get(short_name(name)) or self.flows.get(name.rpartition(".")[2])
 
-    def views(self) -> dict[str, Any]:
-        """The queries of temporary views, which exist nowhere but in the graph."""
-        return {name: flow.relation for name, flow in self.flows.items() if name in self.view_names and flow.relation}
-
     def queries(self) -> dict[str, Any]:
         """Those of temporary views, and of tables that one flow fills."""
         targets = [flow.target for flow in self.flows.values()]
@@ -78,11 +74,6 @@ class Definitions:
             for flow in self.flows.values()
             if flow.relation is not None and targets.count(flow.target) == 1 and flow.target not in self.sinks
         }
-
-    def sources_of(self, name: str) -> list[Source]:
-        """The topics that a flow reads, also through views."""
-        flow = self.flow(name)
-        return [] if flow is None or flow.relation is None else list(find_sources(inlined(flow.relation, self.views())))
 
 
 class NotingRegistry(SparkConnectGraphElementRegistry):

@@ -5,14 +5,14 @@ In: relations. Out: the `runnel` sources in them with their options, and relatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from runnel.spark.pipelines.sql_files import streamed_names
 
 FORMAT = "runnel"
-READ = "spark.connect.Read"
+READ, SQL = "spark.connect.Read", "spark.connect.SQL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +39,24 @@ def frame(session: Any, relation: Any) -> Any:
 
 
 def find_sources(relation: Any) -> Iterator[Source]:
-    for read in _found(relation, READ):
+    for read in found(relation, READ):
         if read.data_source.format.lower() == FORMAT:
             yield Source(dict(read.data_source.options), read.is_streaming)
 
 
 def tables_read(relation: Any) -> set[str]:
     """The names of tables and views in a query, as they are written."""
-    return {read.named_table.unparsed_identifier for read in _found(relation, READ) if read.HasField("named_table")}
+    return {read.named_table.unparsed_identifier for read in found(relation, READ) if read.HasField("named_table")}
 
 
 def tables_streamed(relation: Any) -> set[str]:
     """Those that are read as a stream, also by the text of an SQL query."""
     named = {
         read.named_table.unparsed_identifier
-        for read in _found(relation, READ)
+        for read in found(relation, READ)
         if read.HasField("named_table") and read.is_streaming
     }
-    return named.union(*(streamed_names(sql.query) for sql in _found(relation, "spark.connect.SQL")))
-
-
-def reads_only_topics(relation: Any) -> bool:
-    """Whether the query depends on nothing but `runnel` sources: then it can be run again by itself."""
-    return all(
-        read.HasField("data_source") and read.data_source.format.lower() == FORMAT for read in _found(relation, READ)
-    )
+    return named.union(*(streamed_names(sql.query) for sql in found(relation, SQL)))
 
 
 def inlined(relation: Any, views: Mapping[str, Any]) -> Any:
@@ -84,25 +77,13 @@ def _inline(message: Any, views: Mapping[str, Any]) -> None:
             _inline(inner, views)
 
 
-def as_batch(relation: Any, options: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Any:
-    """A copy of the query that reads batches, with the options of its sources as `options` answers them."""
-    copied = type(relation)()
-    copied.CopyFrom(relation)
-    for read in _found(copied, READ):
-        read.is_streaming = False
-        chosen = options(dict(read.data_source.options))
-        read.data_source.options.clear()
-        read.data_source.options.update(chosen)
-    return copied
-
-
-def _found(message: Any, kind: str) -> Iterator[Any]:
+def found(message: Any, kind: str) -> Iterator[Any]:
     """All messages of this type, however deep."""
     if message.DESCRIPTOR.full_name == kind:
         yield message
         return
     for inner in _messages(message):
-        yield from _found(inner, kind)
+        yield from found(inner, kind)
 
 
 def _messages(message: Any) -> Iterator[Any]:

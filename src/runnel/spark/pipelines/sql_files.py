@@ -13,26 +13,26 @@ from dataclasses import dataclass
 from runnel.spark.pipelines.project import Project
 
 _PART = r"(?:`[^`]+`|\w+)"
-_NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
+NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _UNREAD = re.compile(r"/\*.*?\*/|--[^\n]*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _TABLE = re.compile(
     r"\bCREATE\s+(?:OR\s+REFRESH\s+)?STREAMING\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?"
-    rf"(?P<name>{_NAME})(?P<rest>[^;]*)",
+    rf"(?P<name>{NAME})(?P<rest>[^;]*)",
     re.IGNORECASE,
 )
 _QUERY = re.compile(r"\bAS\s+\(?\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
 _FORMAT = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
 _FLOW = re.compile(
-    rf"\bCREATE\s+FLOW\s+(?P<name>{_NAME})\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO\s+(?:TABLE\s+)?(?P<target>{_NAME})",
+    rf"\bCREATE\s+FLOW\s+(?P<name>{NAME})\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO\s+(?:TABLE\s+)?(?P<target>{NAME})",
     re.IGNORECASE,
 )
 _REFRESHED = re.compile(
-    rf"\bCREATE\s+(?:\w+\s+)*?(?:STREAMING\s+TABLE|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{_NAME})",
+    rf"\bCREATE\s+(?:\w+\s+)*?(?:STREAMING\s+TABLE|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{NAME})",
     re.IGNORECASE,
 )
-_STREAMED = re.compile(rf"\bSTREAM\b\s*\(?\s*({_NAME})", re.IGNORECASE)
+_STREAMED = re.compile(rf"\bSTREAM\b\s*\(?\s*({NAME})", re.IGNORECASE)
 _DEFINED = re.compile(
-    rf"\bCREATE\s+(?:\w+\s+)*?(?:VIEW|TABLE|FLOW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{_NAME})", re.IGNORECASE
+    rf"\bCREATE\s+(?:\w+\s+)*?(?:VIEW|TABLE|FLOW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{NAME})", re.IGNORECASE
 )
 
 
@@ -89,7 +89,7 @@ def streamed_by(project: Project) -> Iterator[tuple[str, list[str]]]:
 
 
 def streamed_names(query: str) -> list[str]:
-    return _STREAMED.findall(_UNREAD.sub(_blank, query))
+    return _STREAMED.findall(readable(query))
 
 
 def find_definition(project: Project, name: str) -> tuple[str | None, int | None]:
@@ -109,7 +109,12 @@ def _last_part(name: str) -> str:
 def _texts(project: Project) -> Iterator[tuple[str, str]]:
     for path in project.definitions():
         if path.suffix == ".sql":
-            yield project.relative(path), _UNREAD.sub(_blank, path.read_text(encoding="utf-8"))
+            yield project.relative(path), readable(path.read_text(encoding="utf-8"))
+
+
+def readable(text: str) -> str:
+    """With blanks for comments and texts, so that all else stays where it was."""
+    return _UNREAD.sub(_blank, text)
 
 
 def _blank(found: re.Match[str]) -> str:
