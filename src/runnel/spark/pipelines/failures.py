@@ -21,6 +21,7 @@ from runnel.spark.errors import OptionError
 from runnel.spark.pipelines.checkpoints import FailedBatch, Span, failed_batch
 from runnel.spark.pipelines.definitions import Definitions
 from runnel.spark.pipelines.failed_rows import OutOfTime, Search, TableRows, TopicRecords, first_failing, search
+from runnel.spark.pipelines.figures import short_name
 from runnel.spark.pipelines.places import find_flow
 from runnel.spark.pipelines.project import Project
 from runnel.spark.pipelines.queries import Queries, Query, read_queries
@@ -152,7 +153,7 @@ def _with_table_row(
         row = None if found is None else rows.row(found)
         if row is not None:
             record = _position(row, queries.topic_of(table))
-            return replace(failure, record=record, value=_columns(row, record), table=str(table))
+            return replace(failure, record=record, value=_columns(row, record), table=short_name(str(table)))
     return failure
 
 
