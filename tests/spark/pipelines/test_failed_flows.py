@@ -166,6 +166,7 @@ def test_a_query_that_is_not_known_has_completed_at_the_end_of_the_run() -> None
     told.event("COMPLETED")
     told.ended()
     assert told.statuses == ["RUNNING"]
+    told.figures.end()
     assert told.figures.flows["orders"].status == "COMPLETED"
     assert told.statuses == ["RUNNING", "COMPLETED"], "it is reported, too"
 
@@ -183,6 +184,7 @@ def test_a_reason_is_forgotten_when_another_attempt_succeeds() -> None:
     told.event("STARTING")
     assert told.shown[-1].error == "no broker"
     told.event("COMPLETED")
+    told.figures.end()
     assert told.figures.flows["orders"].error is None
 
 

@@ -332,7 +332,11 @@ def test_a_table_that_another_project_filled_is_not_added_to(
     assert "table taken holds rows, and flow taken_flow has no checkpoint" in str(session.run().error)
 
 
-def test_a_flow_of_a_sql_file_that_fails_is_found_in_it(open_project: Open, write_project: Write) -> None:
-    text = "-- It cannot be.\nCREATE MATERIALIZED VIEW fails_in_sql AS SELECT raise_error('no') AS x;"
+def test_a_flow_of_a_sql_file_that_fails_is_found_in_it(
+    open_project: Open, write_project: Write, capfd: pytest.CaptureFixture[str]
+) -> None:
+    query = "SELECT CAST(concat('x', id) AS INT) AS x FROM range(1)"
+    text = f"-- It cannot be.\nCREATE MATERIALIZED VIEW fails_in_sql AS {query};"
     failed = open_project(write_project({"one.sql": text})).run()
+    assert "CAST_INVALID_INPUT" not in capfd.readouterr().err, "it is told once, and not by PySpark's logger"
     assert str(failed.error).startswith("transformations/one.sql:2: flow fails_in_sql: "), failed.error

@@ -9,7 +9,6 @@ from __future__ import annotations
 import bisect
 import contextlib
 import json
-import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import accumulate
@@ -19,6 +18,7 @@ from pyspark.errors import PySparkException
 
 from runnel.client.metadata import TopicPartition
 from runnel.spark.pipelines.file_tables import TableName
+from runnel.spark.pipelines.messages import unlogged
 from runnel.spark.pipelines.queries import Queries, Query, quoted
 from runnel.spark.pipelines.relations import frame
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SEARCH_S_MAX = 60.0
 HALVINGS_MAX = 40
 SOURCE_LIMITS = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "subscribe", "subscribepattern")
-QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 NUMBER = "_runnel_number"
 PARTITION_SHIFT = 33
 """Spark numbers the rows of each of its partitions from a multiple of 2^33 on."""
@@ -82,7 +81,7 @@ def search(session: SparkSession, queries: Queries, query: Query) -> Iterator[Se
     timer.daemon = True
     timer.start()
     try:
-        with _unlogged():
+        with unlogged():
             spec = queries.project.spec
             if spec.catalog:
                 own.catalog.setCurrentCatalog(spec.catalog)
@@ -92,20 +91,6 @@ def search(session: SparkSession, queries: Queries, query: Query) -> Iterator[Se
     finally:
         timer.cancel()
         own.stop()
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """PySpark prints each failed query as JSON; here they are expected to fail."""
-    loggers = [logging.getLogger(name) for name in QUERY_LOGGERS]
-    before = [logger.disabled for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.disabled = True
-        yield
-    finally:
-        for logger, was in zip(loggers, before, strict=True):
-            logger.disabled = was
 
 
 class TopicRecords:

@@ -34,20 +34,18 @@ class Figures(StreamingQueryListener):
     """
 
     def __init__(self, report: Callable[[FlowProgress], None]) -> None:
-        self._flows: dict[str, FlowProgress] = {}
+        self.flows: dict[str, FlowProgress] = {}
         self._report = report
         self._lock = threading.Lock()  # Spark calls a listener from a thread of its own
         self._queries: dict[str, str] = {}  # the run id of a query -> its flow
         self._believed: set[str] = set()  # flows that have completed when Spark says so
         self._doubted: set[str] = set()  # flows of which Spark has said so, but which may have failed
 
-    @property
-    def flows(self) -> Mapping[str, FlowProgress]:
-        """How all of them fared, to be asked for when nothing more will come: what was doubted until then is true."""
+    def end(self) -> None:
+        """Nothing more will come: what was doubted until now is true."""
         with self._lock:
             for flow in sorted(self._doubted):
                 self._complete(flow)
-        return self._flows
 
     def note_event(self, event: FlowEvent) -> None:
         flow = short_name(event.flow)
@@ -92,8 +90,8 @@ class Figures(StreamingQueryListener):
         self._change(flow, lambda last: replace(last, status="COMPLETED", error=None))
 
     def _change(self, flow: str, change: Callable[[FlowProgress], FlowProgress]) -> None:
-        last = self._flows.get(flow) or FlowProgress(flow, "QUEUED")
-        self._flows[flow] = changed = replace(change(last), timestamp_ms=time.time_ns() // 1_000_000)
+        last = self.flows.get(flow) or FlowProgress(flow, "QUEUED")
+        self.flows[flow] = changed = replace(change(last), timestamp_ms=time.time_ns() // 1_000_000)
         self._report(changed)
 
 

@@ -6,7 +6,10 @@ fields but a time and a text, so the text is read.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 STATUSES = (
@@ -26,6 +29,7 @@ _FLOW = re.compile(
     r"'?(?P<flow>[^\s']+?)'?(?:\.\s*$|\.?\s*\n|\s(?P<rest>.*))",
     re.DOTALL,
 )
+_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _STATUS = re.compile(rf"\b({'|'.join(STATUSES)})\b")
 _ERROR = re.compile(r"\bError: ?(?P<error>.*)$", re.DOTALL)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")
@@ -83,3 +87,17 @@ def shortened(text: str) -> str:
 def condition(text: str) -> str:
     """Spark's name for an error, e.g. UNRESOLVED_COLUMN.WITH_SUGGESTION; empty where it has none."""
     return _first(_CONDITION, text)
+
+
+@contextlib.contextmanager
+def unlogged() -> Iterator[None]:
+    """PySpark also prints an error that knows its query, as a long line of JSON: here it is told in other words."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was

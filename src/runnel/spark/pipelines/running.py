@@ -26,7 +26,7 @@ from runnel.spark.pipelines.failures import FlowFailure, explain
 from runnel.spark.pipelines.figures import Figures
 from runnel.spark.pipelines.file_tables import check_tables
 from runnel.spark.pipelines.flow_progress import FlowProgress
-from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message
+from runnel.spark.pipelines.messages import FlowEvent, flow_event, plain_message, unlogged
 from runnel.spark.pipelines.notes import RunNotes, current_state
 from runnel.spark.pipelines.own_catalog import FREE_S, remove_half_made, wait_until_free
 from runnel.spark.pipelines.project import WAREHOUSE, Project, load_project
@@ -112,6 +112,7 @@ class PipelineSession:
         if self._own_engine:
             self._engine.close()
 
+    @unlogged()
     def validate(self, *, ask_brokers: bool = True) -> list[Problem]:
         """What is wrong, found without running anything. EngineFailed where Spark's JVM ends meanwhile."""
         try:
@@ -176,6 +177,7 @@ class PipelineSession:
             notes.end_run(result.status, result.error)
             return result
 
+    @unlogged()
     def _run(
         self,
         full_refresh: Sequence[str],
@@ -206,6 +208,8 @@ class PipelineSession:
                         error = raised
                 stopped = self._stopping.is_set() and error is not None
                 self._has_run = True
+                if not stopped and not self._engine.is_gone:
+                    figures.end()
                 failures = [] if stopped or error is None else list(self._explain(noted, figures, error))
                 return RunResult(figures.flows, (), failures, stopped, time.monotonic() - started_s)
         except (ProjectError, PySparkException) as wrong:
