@@ -84,16 +84,22 @@ class Chunk:
 
         What is yielded is valid until the next is asked for: decompressed records share a buffer.
         """
-        wanted = (self.batches[:, LAST_OFFSET] >= first_offset) & (self.batches[:, BASE_OFFSET] < until_offset)
+        before_end = self.batches[:, BASE_OFFSET] < until_offset
+        _check_sums(self.batches, before_end)
+        wanted = (self.batches[:, LAST_OFFSET] >= first_offset) & before_end
         special = self.batches[:, ATTRIBUTES] & (CONTROL_BIT | TRANSACTIONAL_BIT) != 0
         if special.any():
             wanted &= _visible(self._data, self.batches, aborted or ())
         batches = self.batches if wanted.all() else self.batches[wanted]  # the table of small batches is large
-        for batch in batches[batches[:, CRC_MATCHES] == 0]:
-            raise Malformed(f"the checksum of the batch at offset {batch[BASE_OFFSET]} does not match: it is damaged")
         for group in _groups(batches):
             for data, spans, opened in _opened(self._data, group):
                 yield from _index(data, spans, opened, topic, partition, first_offset, until_offset - 1)
+
+
+def _check_sums(batches: Numbers, before_end: Any) -> None:
+    """Of all that may be wanted: where the last offset of a batch is damaged, nothing tells that it is not."""
+    for batch in batches[before_end & (batches[:, CRC_MATCHES] == 0)]:
+        raise Malformed(f"the checksum of the batch at offset {batch[BASE_OFFSET]} does not match: it is damaged")
 
 
 def _scan(data: Numbers, check_crc: bool) -> tuple[Numbers, int]:
