@@ -407,6 +407,32 @@ def test_json_with_something_after_it_is_no_row(frame_of: Callable[..., DataFram
     assert decoded(frame_of([b'{"id": 1}' + rest]), from_json("value", "id long"))[0][0] is None
 
 
+def test_json_that_goes_on_as_what_is_around_it_would_is_no_row(frame_of: Callable[..., DataFrame]) -> None:
+    """Whatever a value is wrapped into, it must not be able to be a part of that."""
+    rests = [
+        ',"value":{"id":2}',
+        ',"end":true} garbage',
+        ',"other":{"id":2}',
+        '],"other":[{"id":2}',
+        '],"value":{"id":2},"end":true} garbage',
+        '],"":[{"id":2}',
+        "}} garbage",
+        '},"other":{"x":{"id":2}',
+        '},"whole":{"x":{"id":2}',
+        ',"end":{}}} garbage',
+        "] garbage",
+        ',{"id":2}',
+        ",null",
+        "//",
+        "/*",
+        ',"',
+    ]
+    frame = frame_of([b'{"id": 1}' + rest.encode() for rest in rests] + [b'{"id": 1} \n'])
+    rows = decoded(frame, from_json("value", "id long"))
+    assert [data for data, _ in rows[:-1]] == [None] * len(rests)
+    assert rows[-1] == ({"id": 1}, None)
+
+
 def test_json_may_have_any_names(frame_of: Callable[..., DataFrame]) -> None:
     row = {"_corrupt_record": 1, "corrupt": 2, "end": 3, "value": 4}
     frame = frame_of([json.dumps(row).encode()])

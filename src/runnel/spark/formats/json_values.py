@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions
-from pyspark.sql.types import ArrayType, BooleanType, DataType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from runnel.spark.errors import OptionError
 from runnel.spark.formats.outcome import DATA, ERROR
@@ -18,7 +19,7 @@ from runnel.spark.formats.outcome import DATA, ERROR
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-VALUE, END, CORRUPT = "value", "end", "corrupt"
+WHOLE, END, CORRUPT = "whole", "end", "corrupt"
 SAMPLE_ROWS = 1000
 NUMBER_CHARACTERS_MAX = 1000
 """Longer numbers are errors to Spark's parser."""
@@ -30,15 +31,24 @@ STRUCT = re.compile(r"struct\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 def from_json(column: str | Column, schema: StructType | str) -> Column:
     """`schema` as a StructType or as DDL (`"id long, total double"`). Fields that the JSON lacks are null."""
     value = functions.col(column) if isinstance(column, str) else column
-    # Spark's parser stops where the first object ends, whatever follows. So that nothing can, the value is parsed as
-    # a field of an object that goes on after it.
-    wrapped = functions.concat(functions.lit(f'{{"{VALUE}":'), value.cast("string"), functions.lit(f',"{END}":true}}'))
+    secret = secrets.token_hex(8)
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    parsed = functions.from_json(wrapped, _wrapped(schema), options)
-    right = parsed[VALUE].isNotNull() & parsed[END].isNotNull() & parsed[CORRUPT].isNull()
+    parsed = functions.from_json(_in_map(value.cast("string"), secret), _schema_of_map(schema), options)
+    data, end = parsed[WHOLE][secret], parsed[WHOLE][secret + END]
+    has_no_more = functions.size(parsed[WHOLE]) == functions.lit(2)
+    right = data.isNotNull() & end.isNotNull() & has_no_more & parsed[CORRUPT].isNull()
     described = f"not JSON of the schema {schema if isinstance(schema, str) else schema.simpleString()}"
     error = functions.when(value.isNotNull() & ~right, functions.lit(described))
-    return functions.struct(functions.when(right, parsed[VALUE]).alias(DATA), error.alias(ERROR))
+    return functions.struct(functions.when(right, data).alias(DATA), error.alias(ERROR))
+
+
+def _in_map(text: Column, secret: str) -> Column:
+    """Spark's parser stops where the first object ends, whatever follows, and passes over fields that it does not
+    know. So the text is the first of two entries of a map, whose names no record can know: what ends the map early
+    lacks the second, and what adds to it is counted."""
+    return functions.concat(
+        functions.lit(f'{{"{WHOLE}":{{"{secret}":'), text, functions.lit(f',"{secret}{END}":{{}}}}}}')
+    )
 
 
 def infer_json_schema(frame: DataFrame, column: str = "value", rows: int = SAMPLE_ROWS) -> StructType:
@@ -82,16 +92,16 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _wrapped(schema: StructType | str) -> StructType | str:
+def _schema_of_map(schema: StructType | str) -> StructType | str:
     """Around the schema, what tells whether a value is like it. Text stays text: to parse it, Python would ask Spark,
     which a pipeline's query function may not."""
     if isinstance(schema, str):
         whole = STRUCT.fullmatch(schema.strip())
         fields: Any = (whole[1] if whole else schema).strip()
-        made: StructType | str = f"struct<{VALUE}: struct<{fields}>, {END}: boolean, {CORRUPT}: string>"
+        made: StructType | str = f"struct<{WHOLE}: map<string, struct<{fields}>>, {CORRUPT}: string>"
     else:
         fields = getattr(schema, "fields", None)
-        made = StructType().add(VALUE, schema).add(END, BooleanType()).add(CORRUPT, StringType())
+        made = StructType().add(WHOLE, MapType(StringType(), schema)).add(CORRUPT, StringType())
     if not fields:
         raise OptionError("the schema must be a struct with at least one field, e.g. 'id long, total double'")
     return made
