@@ -229,7 +229,17 @@ class Sender:
         self._patience.wait_or_raise(error)
         self._in_flight.clear()
         self._cluster.close()
-        self._cluster.refresh(sorted({target.topic for target in self._lanes}))
+        self._find_leaders()
+
+    def _find_leaders(self) -> None:
+        """How long brokers may be away is the delivery timeout's to say, not that of other questions."""
+        topics = sorted({target.topic for target in self._lanes})
+        while True:
+            try:
+                self._cluster.refresh(topics, patience_s=0)
+                return
+            except ClientError as error:
+                self._patience.wait_or_raise(error)
 
 
 def _named(error: ClientError, batch: Batch, reply: ProducePartitionReply) -> Exception:
