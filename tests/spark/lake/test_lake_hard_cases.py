@@ -15,7 +15,16 @@ from runnel.spark.errors import OptionError
 from runnel.spark.lake.columns import in_utc, nullable
 from runnel.spark.lake.options import TABLE_FORMATS, LakeOptions, parse_lake_options
 from runnel.spark.lake.sink import LakeCommit, Prepared, remove_rows
-from runnel.spark.lake.tables import Conflict, StaleCheckpoint, Stamp, Upsert, commit_once, open_table
+from runnel.spark.lake.tables import (
+    CONFLICTS_MAX,
+    Conflict,
+    StaleCheckpoint,
+    Stamp,
+    Upsert,
+    commit_once,
+    open_table,
+    retried,
+)
 
 UPSERTING = ("delta", "iceberg")
 
@@ -25,9 +34,9 @@ def options_of(folder: Path, table_format: str, **more: str) -> LakeOptions:
     return parse_lake_options({**given, **more})
 
 
-def people(*records: tuple[str, str | None, int]) -> pa.RecordBatch:
+def people(*records: tuple[str | None, str | None, int]) -> pa.RecordBatch:
     names, countries, numbers = zip(*records, strict=True)
-    columns = [pa.array(names), pa.array(countries, pa.string()), pa.array(numbers, pa.int64())]
+    columns = [pa.array(names, pa.string()), pa.array(countries, pa.string()), pa.array(numbers, pa.int64())]
     return pa.record_batch(columns, ["name", "country", "offset"])
 
 
@@ -81,6 +90,38 @@ def test_a_commit_that_got_through_and_was_told_as_a_conflict_keeps_its_files(
     assert [row["offset"] for row in content(options)] == [0]
 
 
+def test_a_commit_that_got_through_before_the_last_attempt_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = options_of(tmp_path, "delta")
+    table, files = written(options, rows(("a", b"1", 0, MONDAY)))
+    append: Any = table.append
+    calls: list[int] = []
+
+    def through_when_it_is_almost_given_up(*arguments: Any, **more: Any) -> None:
+        calls.append(1)
+        if len(calls) >= CONFLICTS_MAX - 1:
+            append(*arguments, **more)
+        raise Conflict("a rival, or a repeated request")
+
+    monkeypatch.setattr(table, "append", through_when_it_is_almost_given_up)
+    assert commit_once(options.destination, table, files, Stamp("app", 0), None) is False
+    assert len(calls) == CONFLICTS_MAX
+    assert [row["offset"] for row in content(options)] == [0]
+
+
+def test_conflicts_without_end_are_told() -> None:
+    calls: list[int] = []
+
+    def conflict() -> None:
+        calls.append(1)
+        raise Conflict("a rival")
+
+    with pytest.raises(Conflict):
+        retried(conflict)
+    assert len(calls) == CONFLICTS_MAX
+
+
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)
 def test_an_abort_of_a_batch_that_others_have_gone_beyond_removes_nothing(tmp_path: Path, table_format: str) -> None:
     options = options_of(tmp_path, table_format)
@@ -126,6 +167,19 @@ def test_keys_of_two_columns(tmp_path: Path, table_format: str) -> None:
         ("Ada", None, 4),
         ("Bob", None, 5),
     ]
+
+
+@pytest.mark.parametrize("table_format", UPSERTING)
+def test_keys_that_hold_nulls_replace_no_others(tmp_path: Path, table_format: str) -> None:
+    keys = [(name, country) for name in (None, "Ada", "Bob") for country in (None, "NZ", "UK")]
+    how = Upsert(("name", "country"), "offset", None)
+    for number, pair in enumerate([((None, "NZ"), ("Ada", "UK")), ((None, None), ("Bob", None)), (("Ada", None),) * 2]):
+        options = options_of(tmp_path / str(number), table_format, writeMode="upsert")
+        commit(options, 0, people(*((*key, offset) for offset, key in enumerate(keys))), how=how)
+        commit(options, 1, people(*((*key, 100 + offset) for offset, key in enumerate(pair))), how=how)
+        found = content(options, ("name", "country", "offset"))
+        assert sorted(((row["name"], row["country"]) for row in found), key=str) == sorted(keys, key=str)
+        assert {(row["name"], row["country"]) for row in found if row["offset"] >= 100} == set(pair)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("table_format", UPSERTING)

@@ -1,8 +1,12 @@
 """Lake tables that somebody else has made, changed or reads."""
 
+from __future__ import annotations
+
 import datetime
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -10,8 +14,12 @@ from tests.spark.lake.test_lake_hard_cases import options_of, people
 from tests.spark.lake.test_lake_tables import commit, content
 
 from runnel.spark.errors import OptionError
+from runnel.spark.lake.columns import nullable
 from runnel.spark.lake.options import TABLE_FORMATS, parse_lake_options
 from runnel.spark.lake.tables import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_delta_rs_finds_every_row_by_every_column(tmp_path: Path) -> None:
@@ -59,6 +67,28 @@ def test_partition_columns_of_any_name(tmp_path: Path, table_format: str, name: 
     assert sorted(row[name] or "" for row in content(options, ("offset", name))) == ["", "x/y"]
 
 
+def test_spark_reads_a_parquet_folder_as_it_was_written(spark: SparkSession, tmp_path: Path) -> None:
+    """Folders are named as Spark names them, whatever their values are; empty text becomes null, as there."""
+    values = ["ü", "日本", "😀", "a b", "a/b", "100%", "x=y", "%C3%BC", "..", "nl\n", "\\", "\x7f", "\x85", "", None]
+    for name in ("place", "größe %"):
+        options = options_of(tmp_path / name, "parquet", partitionBy=name)
+        commit(options, 0, pa.record_batch([pa.array(range(len(values))), pa.array(values)], ["offset", name]))
+        wanted = [value or None for value in values]
+        assert [row[name] for row in content(options, ("offset", name))] == wanted
+        found = spark.read.parquet(options.destination.path).orderBy("offset").collect()
+        assert [row[name] for row in found] == wanted
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_partition_values_that_are_not_ascii(tmp_path: Path, table_format: str) -> None:
+    values = ["ü", "日本", "😀", "%C3%BC"]
+    options = options_of(tmp_path, table_format, partitionBy="größe")
+    commit(options, 0, pa.record_batch([pa.array(range(len(values))), pa.array(values)], ["offset", "größe"]))
+    assert [row["größe"] for row in content(options, ("offset", "größe"))] == values
+    open_table(options.destination).compact(1 << 20)
+    assert [row["größe"] for row in content(options, ("offset", "größe"))] == values
+
+
 def test_an_iceberg_column_that_was_renamed_is_not_made_again(tmp_path: Path) -> None:
     """Files know their columns by name: the new one would take the values of the old one."""
     options = options_of(tmp_path, "iceberg")
@@ -96,6 +126,62 @@ def test_what_would_not_be_checked_is_refused(tmp_path: Path) -> None:
     DeltaTable.create(strict.destination.path, Schema.from_arrow(schema))
     with pytest.raises(OptionError, match=r"column 'name' of .* must not be null"):
         commit(strict, 0, people(("Ada", "GB", 0)))
+
+
+STRICT = pa.field("x", pa.int64(), nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (pa.struct([STRICT]), "deep.x"),
+        (pa.list_(pa.field("element", pa.int64(), nullable=False)), "deep.element"),
+        (pa.list_(pa.struct([STRICT])), "deep.element.x"),
+        (pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)), "deep.value"),
+        (pa.map_(pa.string(), pa.struct([STRICT])), "deep.value.x"),
+    ],
+)
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_what_must_not_be_null_deep_in_a_column_is_refused(
+    tmp_path: Path, table_format: str, kind: pa.DataType, named: str
+) -> None:
+    schema = pa.schema([("offset", pa.int64()), pa.field("deep", kind)])
+    table = open_table(options_of(tmp_path, table_format).destination)
+    with suppress(OptionError):  # the table is made; some formats look at it at once
+        table.ensure(schema, ())
+    assert table.exists()
+    with pytest.raises(OptionError, match=rf"column '{named}' of .* must not be null"):
+        table.ensure(nullable(schema), ())
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_keys_of_maps_are_never_null_and_that_is_no_rule(tmp_path: Path, table_format: str) -> None:
+    schema = pa.schema([("offset", pa.int64()), ("deep", pa.map_(pa.string(), pa.list_(pa.int64())))])
+    table = open_table(options_of(tmp_path, table_format).destination)
+    table.ensure(schema, ())
+    assert table.lacking(schema) == []
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"delta.generationExpression": "offset + 1"},
+        {"delta.invariants": '{"expression":{"expression":"x > 10"}}'},
+        {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False},
+    ],
+)
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_rules_of_delta_columns_are_refused(tmp_path: Path, metadata: dict[str, object], is_nested: bool) -> None:
+    from deltalake import DeltaTable, Field, Schema
+    from deltalake.schema import ArrayType, StructType
+
+    options = options_of(tmp_path, "delta")
+    ruled = Field("x", "long", metadata=metadata)
+    field = Field("deep", ArrayType(StructType([ruled]), contains_null=True)) if is_nested else ruled
+    DeltaTable.create(options.destination.path, Schema([Field("offset", "long"), field]))
+    (rule, *_) = metadata
+    with pytest.raises(OptionError, match=f"has the rule {rule.rsplit('.', 1)[0]}"):
+        open_table(options.destination).lacking(pa.schema([("offset", pa.int64())]))
 
 
 @pytest.mark.parametrize(("table_format", "name"), [("delta", "a%20b"), ("iceberg", "a#b"), ("iceberg", "a?b")])

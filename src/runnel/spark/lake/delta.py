@@ -28,6 +28,7 @@ DATA_FILE = re.compile(r"(?:[^/]+=[^/]*/)*(?:part-[^/]+\.parquet|deletion_vector
 
 COLUMN_MAPPING = "delta.columnMapping.mode"
 CONSTRAINTS = "delta.constraints."
+FIELD_RULES = ("delta.generationExpression", "delta.invariants", "delta.identity.")
 STATISTICS = "delta.dataSkippingStatsColumns"
 """Which columns files have statistics of. Delta-rs takes a column whose bounds are missing, beside others that are
 there, for one without values, and finds none of its rows: a file has those of all these columns, or of none."""
@@ -92,6 +93,11 @@ class DeltaLakeTable:
                     f"{self._destination.path} has the constraint '{name.removeprefix(CONSTRAINTS)}', which would not "
                     "be checked: drop it, or write to another table"
                 )
+        for rule in _field_rules(json.loads(table.schema().to_json())):
+            raise OptionError(
+                f"a column of {self._destination.path} has the rule {rule}, which would not be kept: drop it, or write "
+                "to another table"
+            )
         return check_types(self._destination, pa.schema(table.schema().to_arrow()), schema)
 
     def last_batch(self, app_id: str) -> int | None:
@@ -186,6 +192,16 @@ class DeltaLakeTable:
     def _vacuum(self, hours: float, *, dry_run: bool) -> list[str]:
         whole = math.ceil(hours)
         return self._open().vacuum(whole, dry_run=dry_run, enforce_retention_duration=False, full=True)
+
+
+def _field_rules(part: Any) -> Iterator[str]:
+    """What Delta's schema, as JSON, says about values of its fields, however deep."""
+    if isinstance(part, dict):
+        yield from (name for name in part.get("metadata") or () if name.startswith(FIELD_RULES))
+        part = [value for name, value in part.items() if name != "metadata"]
+    if isinstance(part, list):
+        for inner in part:
+            yield from _field_rules(inner)
 
 
 def _whole_rows(rows: pa.Table, there: pa.Schema) -> pa.Table:

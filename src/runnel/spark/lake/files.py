@@ -110,13 +110,17 @@ class FileWriter:
         return file
 
     def _path(self, values: PartitionValues) -> str:
-        folders = [
-            f"{quote(name, safe='')}={NO_VALUE if value is None else quote(value, safe='')}" for name, value in values
-        ]
+        # An empty text would make a folder `name=`, which Spark does not read.
+        folders = [f"{_escaped(name)}={_escaped(value) if value else NO_VALUE}" for name, value in values]
         return "/".join([*filter(None, [self._layout.folder]), *folders, f"part-{uuid.uuid4()}.parquet"])
 
     def _finish(self, values: PartitionValues) -> None:
         self._done.append(self._open.pop(values).close(values))
+
+
+def _escaped(text: str) -> str:
+    """As Spark and Hive name folders. They take each escaped byte for a character: what is not ASCII stays as it is."""
+    return "".join(quote(character, safe="") if character.isascii() else character for character in text)
 
 
 class _OpenFile:

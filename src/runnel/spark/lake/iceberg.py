@@ -24,7 +24,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationException,
 )
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, LessThan, Or
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, LessThan, NotNull, Or
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
 from pyiceberg.table import Table, TableProperties, Transaction
 from pyiceberg.transforms import IdentityTransform
@@ -281,11 +281,15 @@ def _stamp(transaction: Transaction, stamp: Stamp | None) -> None:
 
 
 def _same_key(row: dict[str, Any]) -> BooleanExpression:
-    parts: list[BooleanExpression] = [
-        IsNull(name) if value is None else EqualTo(name, value)  # type: ignore[call-arg, arg-type]
-        for name, value in row.items()
-    ]
-    return parts[0] if len(parts) == 1 else And(*parts)
+    """It says of every value that it is not null: where one key of several holds a null, pyiceberg's delete takes the
+    comparisons of the others for null too, which is not false, and loses rows of other keys."""
+    return And(*(part for name, value in row.items() for part in _same_value(name, value)))
+
+
+def _same_value(name: str, value: Any) -> list[BooleanExpression]:
+    if value is None:
+        return [IsNull(name)]  # type: ignore[call-arg, arg-type]
+    return [NotNull(name), EqualTo(name, value)]  # type: ignore[call-arg, arg-type]
 
 
 Key: TypeAlias = tuple[Any, ...]

@@ -198,9 +198,9 @@ def check_types(destination: Destination, there: pa.Schema, given: pa.Schema) ->
     """The fields that the table lacks; OptionError where one that it has is of another type, may not be null (nobody
     would look), or is written otherwise: Spark, and Delta, do not tell names apart by case."""
     for field in there:
-        if not field.nullable:
+        for name in _never_null(field, field.name):
             raise OptionError(
-                f"column '{field.name}' of {destination.path} must not be null, which would not be checked: let it be "
+                f"column '{name}' of {destination.path} must not be null, which would not be checked: let it be "
                 "null, or write to another table"
             )
     lacking = []
@@ -219,6 +219,20 @@ def check_types(destination: Destination, there: pa.Schema, given: pa.Schema) ->
                 f"{field.type}: cast it, or write to another table"
             )
     return lacking
+
+
+def _never_null(field: pa.Field, name: str) -> Iterator[str]:
+    """The field, and those in it, that may not be null; a map's keys never are."""
+    if not field.nullable:
+        yield name
+    kind = field.type
+    if pa.types.is_map(kind):
+        yield from _never_null(kind.item_field, f"{name}.value")
+        yield from _never_null(kind.key_field.with_nullable(True), f"{name}.key")
+    elif _is_list(kind):
+        yield from _never_null(kind.value_field, f"{name}.element")
+    elif pa.types.is_struct(kind):
+        yield from (inner for part in kind for inner in _never_null(part, f"{name}.{part.name}"))
 
 
 def _fits(there: pa.DataType, given: pa.DataType) -> bool:
@@ -275,15 +289,17 @@ def check_new(stamp: Stamp | None, last: int | None) -> None:
 
 def retried(action: Callable[[], Result]) -> Result:
     """Whoever meets another writer starts again from what that one left."""
-    for attempt in range(CONFLICTS_MAX - 1):
+    attempt = 0
+    while True:
+        attempt += 1
         try:
             return action()
         except Conflict:
-            continue
+            if attempt == CONFLICTS_MAX:
+                raise
         except AlreadyThere as known:
-            known.may_be_ours = attempt > 0
+            known.may_be_ours = attempt > 1
             raise
-    return action()
 
 
 def upsert_files(table: LakeTable, files: Sequence[DataFile], how: Upsert, stamp: Stamp | None) -> None:
