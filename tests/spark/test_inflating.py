@@ -77,6 +77,8 @@ SHAPES: dict[str, tuple[int, bytes]] = {
     "gzip with a reserved flag": (1, with_gzip_header(0x20)),
     "gzip with a wrong checksum": (1, flipped(GZIPPED, -6)),
     "gzip with a wrong size": (1, flipped(GZIPPED, -2)),
+    "gzip that says one byte more or less": (1, flipped(GZIPPED, -4)),
+    "gzip that says another size, and is of two members": (1, GZIPPED + gzip.compress(WORDS[1:], mtime=0)),
     "gzip followed by noise": (1, GZIPPED + b"noise"),
     "gzip followed by zeros": (1, GZIPPED + bytes(20)),
     "gzip followed by its trailer": (1, GZIPPED + GZIPPED[-8:]),
