@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pyspark
@@ -18,6 +19,9 @@ from runnel.spark import java, spark_session
 from runnel.spark.java import JavaMissing, java_home, java_version, wrapped
 from runnel.spark.spark_home import spark_home
 from runnel.spark.spark_session import PythonMissing, plan_settings, prepare_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def make_java(folder: Path, version: str) -> Path:
@@ -126,6 +130,53 @@ def test_what_the_caller_sets_is_never_changed() -> None:
     assert mine.items() <= plan_settings(mine, {}).items()
 
 
+def test_what_spark_defaults_say_is_not_overruled(tmp_path: Path) -> None:
+    zone, partitions = "spark.sql.session.timeZone   Asia/Tokyo ", " spark.sql.shuffle.partitions=7"
+    lines = ["# spark.ui.enabled true", "", zone, partitions, "spark.master: local[3]"]
+    (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
+    environ = {"SPARK_CONF_DIR": str(tmp_path)}
+    settings = plan_settings({}, environ)
+    assert settings["spark.master"] == "local[3]"
+    assert settings["spark.ui.enabled"] == "false", "what it does not say is ours"
+    assert not {"spark.sql.session.timeZone", "spark.sql.shuffle.partitions"} & settings.keys()
+    assert plan_settings({"spark.sql.session.timeZone": "UTC"}, environ)["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_a_session_that_is_there_keeps_its_settings(spark: SparkSession) -> None:
+    """As in the second cell of a notebook, or in a library that asks for the session of its caller."""
+    before = {name: spark.conf.get(name) for name in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")}
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        again = spark_session.session(**{"spark.sql.shuffle.partitions": 7})
+        assert again is spark
+        assert [again.conf.get(name) for name in before] == ["Asia/Tokyo", "7"]
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+PROGRAM = """
+from runnel.spark import session
+spark = session(**{"spark.sql.shuffle.partitions": 7})
+context, zone = spark.sparkContext, spark.conf.get("spark.sql.session.timeZone")
+print("found", context.master, context.appName, zone, spark.conf.get("spark.sql.shuffle.partitions"))
+print("ours", spark.conf.get("spark.sql.execution.arrow.pyspark.enabled"))
+"""
+
+
+@pytest.mark.slow
+def test_what_spark_submit_was_told_is_not_overruled(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    settings = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.shuffle.partitions": "5"}
+    options = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environ |= {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(java_home(environ)), "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [submit, "--master", "local[1]", "--name", "mine", "--driver-memory", "512m", *options, "program.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["found local[1] mine Asia/Tokyo 7", "ours true"]
+
+
 def test_the_environment_names_this_python_and_a_java() -> None:
     environ = dict(os.environ)
     environ.pop("PYSPARK_PYTHON", None)
@@ -177,6 +228,7 @@ def test_workers_of_a_local_session_import_the_installed_pyspark(tmp_path: Path)
     assert home.parent == tmp_path / "runnel"
     assert (home / "bin" / "spark-submit").samefile(package / "bin" / "spark-submit")
     assert {entry.name for entry in package.iterdir()} - {entry.name for entry in home.iterdir()} <= {"__pycache__"}
+    assert (home / "conf").readlink() == package / "conf", "where a user may put files later"
     libraries = {entry.name for entry in (package / "python" / "lib").iterdir()}
     assert {entry.name for entry in (home / "python" / "lib").iterdir()} == libraries - {"pyspark.zip"}
     made = home.stat().st_ino

@@ -48,6 +48,7 @@ def mirror(package: Path, home: Path) -> Path | None:
 
 def _link(package: Path, home: Path) -> None:
     (home / LIBRARIES).mkdir(parents=True)
+    (home / "conf").symlink_to(package / "conf")  # the user's to make, perhaps later
     for folder in (Path(), LIBRARIES.parent, LIBRARIES):
         for entry in (package / folder).iterdir():
             target = home / folder / entry.name

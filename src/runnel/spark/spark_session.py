@@ -1,12 +1,14 @@
 """`session()`: a Spark session that works at once, in a script, a notebook or a test.
 
 In: settings, as keyword arguments. Out: a SparkSession. Without a master it is `local[*]`, with Java found or
-provided; where a master is named, only what every node needs is set, and what the caller sets is never changed.
+provided; where a master is named, only what every node needs is set. What the caller sets is never changed, nor what
+spark-submit, `spark-defaults.conf` or a session that is there already says.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, MutableMapping
@@ -23,6 +25,8 @@ MASTER_DEFAULT = "local[*]"
 APP_NAME_DEFAULT = "runnel"
 
 FILE_SYSTEM_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+DEFAULTS_FILE = "spark-defaults.conf"
+DEFAULTS_LINE = re.compile(r"\s*([^\s=:#!]+)\s*[\s=:]\s*(.*?)\s*")
 LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 
 # What the source and the sink like, wherever Spark runs.
@@ -49,7 +53,7 @@ class PythonMissing(RuntimeError):
     """Spark could not plan reads here; the message says what to set."""
 
 
-def session(master: str | None = None, app_name: str = APP_NAME_DEFAULT, **conf: object) -> SparkSession:
+def session(master: str | None = None, app_name: str | None = None, **conf: object) -> SparkSession:
     """The session for these settings; any Spark setting may be given, as `**{"spark.driver.memory": "2g"}`.
 
     `master` is what Spark calls so, or a Spark Connect server: `sc://host`. It may also come as `spark.master` or
@@ -58,6 +62,8 @@ def session(master: str | None = None, app_name: str = APP_NAME_DEFAULT, **conf:
     from pyspark.sql import SparkSession
 
     settings = {name: _text(value) for name, value in conf.items()}
+    if app_name is not None:
+        settings["spark.app.name"] = app_name
     if is_remote(master):
         settings["spark.remote"] = master
     elif master is not None:
@@ -69,16 +75,46 @@ def session(master: str | None = None, app_name: str = APP_NAME_DEFAULT, **conf:
         return _with(
             builder.remote(remote), {name: value for name, value in settings.items() if name != "spark.remote"}
         )
-    chosen = plan_settings(settings, os.environ)
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        return _with(builder, settings)
+    submitted = _submitted(os.environ)
+    chosen = {"spark.app.name": APP_NAME_DEFAULT, **plan_settings({**submitted, **settings}, os.environ)}
     prepare_environment(chosen["spark.master"], os.environ)
-    return _with(builder.appName(app_name), chosen)
+    return _with(builder, {name: value for name, value in chosen.items() if submitted.get(name) != value})
 
 
 def plan_settings(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The caller's settings over ours; which of ours depends on the master."""
-    master = settings.get("spark.master") or environ.get("MASTER") or MASTER_DEFAULT
+    """The caller's settings, and those of ours that nobody else has made; which of ours depends on the master."""
+    defaults = spark_defaults(environ)
+    master = settings.get("spark.master") or environ.get("MASTER") or defaults.get("spark.master") or MASTER_DEFAULT
     ours = {**EVERYWHERE, **(ON_ONE_MACHINE if is_local(master) else {})}
-    return {**ours, **settings, "spark.master": master}
+    missing = {name: value for name, value in ours.items() if name not in defaults}
+    return {**missing, **settings, "spark.master": master}
+
+
+def spark_defaults(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the JVM will read at its start from the user's file, if there is one."""
+    import pyspark
+
+    home = environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    file = Path(environ.get("SPARK_CONF_DIR") or Path(home, "conf"), DEFAULTS_FILE)
+    try:
+        lines = file.read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {found[1]: found[2] for found in map(DEFAULTS_LINE.fullmatch, lines) if found}
+
+
+def _submitted(environ: Mapping[str, str]) -> dict[str, str]:
+    """All that spark-submit has told the JVM which it started for this program."""
+    from pyspark import SparkConf, SparkContext
+
+    if "PYSPARK_GATEWAY_PORT" not in environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def is_local(master: str) -> bool:
