@@ -99,6 +99,24 @@ def test_a_stream_stops_and_goes_on_where_it_was(bootstrap: str, topic: str, run
     assert committed(bootstrap, f"spark-runnel-{topic}", topic, 1) == 100
 
 
+def test_a_first_batch_that_failed_is_run_again(bootstrap: str, topic: str, run_stream: Callable[..., Any]) -> None:
+    """It began at the end of the topic, as streams do by default, and what came since is read after it."""
+    seen: list[int] = []
+
+    def fail(batch: DataFrame) -> None:
+        raise RuntimeError("the first batch")
+
+    def collect(batch: DataFrame) -> None:
+        seen.extend(int(row.value) for row in batch.collect())
+
+    produce(bootstrap, topic, numbered(3))
+    with pytest.raises(StreamingQueryException, match="the first batch"):
+        run_stream("checkpoint", fail, subscribe=topic)
+    produce(bootstrap, topic, [*numbered(5, 0, 3), *numbered(5, 1, 8)])
+    run_stream("checkpoint", collect, subscribe=topic)
+    assert sorted(seen) == list(range(3, 13))
+
+
 def test_from_topic_to_topic(
     bootstrap: str, topic: str, new_topic: Callable[..., str], spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -340,6 +340,53 @@ def test_the_first_trigger_after_a_restart_may_have_been_planned_before(
     assert values(read(reader, tasks)) == [b"1", b"2", b"3"]
 
 
+# The first batch, whose start Spark asks for, and does not note ---------------------------------------------------
+
+MIXED = '{"TOPIC":{"0":-1,"1":-2}}'
+
+
+@pytest.mark.parametrize("starting", ["latest", MIXED])
+def test_records_written_while_the_first_batch_is_planned(
+    bootstrap: str, topic: str, open_reader: Callable[..., StreamReader], starting: str
+) -> None:
+    """Spark asks where to start before it asks for the end, and once more after."""
+    reader = open_reader(subscribe=topic, startingOffsets=starting.replace("TOPIC", topic))
+    start = reader.initialOffset()
+    produce(bootstrap, topic, numbered(3))
+    end = reader.latestOffset(start, ALL)
+    assert reader.reportLatestOffset() == {topic: {"0": 3, "1": 0}}
+    produce(bootstrap, topic, numbered(3, 0, 3))
+    assert reader.initialOffset() == start
+    rows = values(read(reader, reader.partitions(start, end)))
+    following, _ = trigger(reader, end)
+    assert rows + following == [b"%d" % number for number in range(6)]
+
+
+@pytest.mark.parametrize("starting", ["latest", MIXED])
+def test_a_first_batch_that_is_run_again_after_a_restart(
+    bootstrap: str, new_name: Callable[[], str], open_reader: Callable[..., StreamReader], starting: str
+) -> None:
+    """By then the end is another one, and a topic has come."""
+    prefix = new_name()
+    name, added = f"{prefix}-a", f"{prefix}-b"
+    create_topic(bootstrap, name, 2)
+    produce(bootstrap, name, [*numbered(3), *numbered(2, 1)])
+    options = {"subscribePattern": f"^{prefix}-.", "startingOffsets": starting.replace("TOPIC", name)}
+    first = open_reader(**options)
+    start = first.initialOffset()
+    produce(bootstrap, name, numbered(4, 0, 3))
+    end = first.latestOffset(start, ALL)
+    planned = values(read(first, first.partitions(start, end)))
+    produce(bootstrap, name, numbered(5, 0, 7))
+    if starting == "latest":
+        create_topic(bootstrap, added)
+        produce(bootstrap, added, numbered(1, 0, 12))
+    restarted = open_reader(**options)
+    assert values(read(restarted, restarted.partitions(restarted.initialOffset(), end))) == planned
+    rows, _ = trigger(restarted, end)
+    assert values_as_numbers(rows) == list(range(3, 13 if starting == "latest" else 12))
+
+
 # What changes under a stream ------------------------------------------------------------------------------------
 
 
@@ -379,7 +426,7 @@ def test_deleted_topics(
     prefix = new_name()
     for name in ("a", "b"):
         create_topic(bootstrap, f"{prefix}-{name}")
-    reader = open_reader(subscribePattern=f"^{prefix}-.*", failOnDataLoss=fail)
+    reader = open_reader(subscribePattern=f"^{prefix}-.*", startingOffsets="earliest", failOnDataLoss=fail)
     position: Any = reader.initialOffset()
     delete_topic(bootstrap, f"{prefix}-a")
     produce(bootstrap, f"{prefix}-b", numbered(2))
@@ -394,7 +441,7 @@ def test_deleted_topics(
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_expired_records(bootstrap: str, topic: str, open_reader: Callable[..., StreamReader], fail: str) -> None:
-    reader = open_reader(subscribe=topic, failOnDataLoss=fail)
+    reader = open_reader(subscribe=topic, startingOffsets="earliest", failOnDataLoss=fail)
     position: Any = reader.initialOffset()
     produce(bootstrap, topic, numbered(10))
     delete_records(bootstrap, topic, 0, 4)

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.brokers.commits import GroupCommits
 from runnel.spark.planning.changes import compare
+from runnel.spark.planning.first_batch import first_ends, first_starts
 from runnel.spark.planning.limits import Delay, rate_limited
 from runnel.spark.planning.offsets import OffsetReader
 from runnel.spark.planning.tasks import plan_tasks
@@ -49,7 +50,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._delay = None if least is None else Delay(least, options.trigger_delay_max_ms)
         self._offset_reader: OffsetReader | None = None
         self._commits: GroupCommits | None = None
-        self._latest: Offsets = {}
+        self._initial: Offsets | None = None
+        self._latest: Offsets | None = None
         self._available: Offsets | None = None
         self._only_what_is_there = False
         self._topic_ids: dict[str, uuid.UUID] = {}
@@ -61,9 +63,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Offsets ----------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> Nested:
-        found = self._offsets().resolve(self._starting, starting=True)
-        self._note_topics()
-        return to_nested(found)
+        """Spark asks twice: to find the end of the first batch, and again, when that is noted, for its start."""
+        if self._initial is None:
+            self._initial = self._offsets().resolve(self._starting, starting=True)
+            self._note_topics()
+        return to_nested(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark knows one limit at a time; where both are given, `latestOffset` looks after the lower one."""
@@ -87,7 +91,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_nested(ends)
 
     def _choose_ends(self, starts: Offsets, limit: ReadLimit) -> Offsets:
+        is_first = self._is_first(starts)
         ends = self._find_latest(starts)
+        if is_first:
+            ends = first_ends(self._starting, starts, ends)
         if isinstance(limit, ReadAllAvailable):
             return ends
         added = ends.keys() - starts.keys()
@@ -95,6 +102,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._delay and not self._only_what_is_there and self._delay.waits(known, ends, time.monotonic() * 1000):
             return starts
         return rate_limited(limit.max_rows, known, ends) if isinstance(limit, ReadMaxRows) else ends
+
+    def _is_first(self, starts: Offsets) -> bool:
+        """Whether the first batch of the query is to be planned, or, without a question for its end, run again."""
+        return self._latest is None and starts == self._initial
 
     def reportLatestOffset(self) -> Nested | None:
         return to_nested(self._latest) if self._latest else None
@@ -112,10 +123,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Reading ----------------------------------------------------------------------------------------------------
 
     def partitions(self, start: Nested, end: Nested) -> Sequence[InputPartition]:
-        ends, offsets = from_nested(end), self._offsets()
+        starts, ends, offsets = from_nested(start), from_nested(end), self._offsets()
         if not offsets.cluster.view.topics:
             offsets.partitions()  # the first trigger after a restart may be one that was planned before it
-        starts = compare(from_nested(start), ends, offsets.earliest, self._missing)
+        if self._is_first(starts):
+            starts = first_starts(self._starting, starts, ends)
+        starts = compare(starts, ends, offsets.earliest, self._missing)
         self._compare_topics(ends)
         ranges = offsets.ranges(starts, ends)
         tasks = plan_tasks(ranges, self._options.partitions_min, self._options.records_per_partition_max)

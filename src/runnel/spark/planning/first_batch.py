@@ -1,0 +1,34 @@
+"""The first batch of a stream, which Spark may run again after a restart: its end is noted, its beginning is not.
+
+That is asked for anew. What was the end of a log then is it no longer, and partitions may have been added. So a batch
+that begins at the end of a partition takes nothing of it, and where it ends tells where it began.
+
+In: where the query starts, and offsets. Out: the ends of the first batch, or its starts when it is run again. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runnel.client.metadata import TopicPartition
+from runnel.spark.positions import LATEST, Offsets
+from runnel.spark.source_options import AtOffsets, Edge, Limit
+
+
+def first_ends(starting: Limit, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Offsets:
+    return {target: starts.get(target, end) if _is_latest(starting, target) else end for target, end in ends.items()}
+
+
+def first_starts(starting: Limit, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Offsets:
+    """Partitions without an end are none of this batch: the next finds them added."""
+    return {
+        target: ends[target] if _is_latest(starting, target) else start
+        for target, start in starts.items()
+        if target in ends
+    }
+
+
+def _is_latest(starting: Limit, target: TopicPartition) -> bool:
+    if isinstance(starting, AtOffsets):
+        return starting.offsets.get(target) == LATEST
+    return starting == Edge(LATEST)
