@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -108,7 +109,21 @@ def test_a_feeder_sends_until_its_block_ends(address: str) -> None:
     assert read(address) == by_partition(list(sent_records(ledger)))
 
 
-def test_a_feeder_tells_what_ended_it() -> None:
-    with Feeder("127.0.0.1:1", Ledger(1, 1), lambda _: None, minute_s=0.01) as feeder:
+def test_a_feeder_that_cannot_begin_says_so_at_once(address: str) -> None:
+    """Before a pipeline runs over topics that are not those of its checkpoints."""
+    ledger = Ledger(seed=4, sessions_per_minute=12, next_minute=1, sent={topic: [1, 1, 1] for topic in INPUTS})
+    with pytest.raises(DemoError, match="do not belong together"), Feeder(address, ledger, lambda _: None, minute_s=1):
+        pytest.fail("it has begun")
+
+
+def test_a_feeder_tells_what_ended_it(address: str) -> None:
+    begun = threading.Event()
+
+    def full(_: Ledger) -> None:
+        begun.wait()
+        raise OSError("no space left")
+
+    with Feeder(address, Ledger(1, 1), full, minute_s=0.01) as feeder:
+        begun.set()
         wait_until(lambda: feeder.failure, "the failure")
-    assert "127.0.0.1:1" in str(feeder.failure)
+    assert str(feeder.failure) == "no space left"

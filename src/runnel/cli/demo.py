@@ -147,7 +147,7 @@ def _go_on(screen: Screen, play: Play, stop: StopRequest) -> int:
             if number == 1:
                 _hints(screen, play)
             stop.wait(PAUSE_S)
-    screen.step("stopped", "the next `runnel demo` in this folder takes it up")
+    screen.step("stopped", "the same command takes it up")
     return 0
 
 

@@ -1,6 +1,7 @@
 """Events that flow while the pipeline runs: a thread that sends one simulated minute after the other.
 
-In: a broker and a ledger. Out: records in topics, and the failure, if there was one.
+In: a broker and a ledger. Out: records in topics, and the failure, if there was one. Where nothing can be sent at all,
+the block does not begin: the pipeline would only find out later, and in other words.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Feeder:
     def __enter__(self) -> Feeder:
         self._thread.start()
         self._ready.wait()
+        if self.failure is not None:
+            raise self.failure
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -39,9 +42,10 @@ class Feeder:
             asyncio.run(self._feed())
         except Exception as error:
             self.failure = error
+        finally:
+            self._ready.set()
 
     async def _feed(self) -> None:
         bootstrap, ledger, save, minute_s = self._work
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self._ready.set()
-        await send_until(self._stop, bootstrap, ledger, save, minute_s=minute_s)
+        await send_until(self._stop, bootstrap, ledger, save, minute_s=minute_s, begun=self._ready.set)

@@ -118,10 +118,12 @@ async def send_until(
     save: Callable[[Ledger], None],
     *,
     minute_s: float,
+    begun: Callable[[], None],
 ) -> None:
-    """A simulated minute every `minute_s`, until told to stop."""
+    """A simulated minute every `minute_s`, until told to stop. `begun` is called when topics and ledger agree."""
     loop = asyncio.get_running_loop()
     async with Sender.open(bootstrap, ledger, save) as sender:
+        begun()
         due_s = loop.time()
         while not stop.is_set():
             await sender.send_minute()
