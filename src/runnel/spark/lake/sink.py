@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from runnel.spark.errors import OptionError
-from runnel.spark.lake.options import NO_OVERWRITE, Destination, LakeOptions, parse_lake_options
+from runnel.spark.lake.options import ERROR_DEFAULT, NO_OVERWRITE, Destination, LakeOptions, parse_lake_options
 from runnel.spark.settling import settle
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ class LakeDataSource(DataSource):
             raise OptionError(
                 "output mode complete cannot go into a lake table: use append, or foreachBatch with overwrite"
             )
-        return LakeStreamWriter(_prepare(options, schema))
+        writer = LakeStreamWriter(_prepare(options, schema))
+        settle("planning")  # Spark asks for a writer at every trigger
+        return writer
 
 
 @dataclass
@@ -113,6 +115,8 @@ def _columns(options: LakeOptions, schema: StructType) -> tuple[pa.Schema, pa.Sc
     # Whether Spark knows of a column that it is never null says nothing about the next query.
     rows = nullable(to_arrow_schema(schema, timezone="UTC"))
     has_errors = options.error_column in rows.names
+    if not has_errors and options.error_column != ERROR_DEFAULT:  # bad rows would be taken for good ones
+        raise OptionError(f"option 'errorColumn' names '{options.error_column}': the rows have {', '.join(rows.names)}")
     clean = rows.remove(rows.get_field_index(options.error_column)) if has_errors else rows
     if options.is_upsert:
         _check_keys(options, clean)
