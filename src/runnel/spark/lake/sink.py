@@ -153,12 +153,14 @@ def write_rows(prepared: Prepared, batches: Iterator[pa.RecordBatch]) -> LakeCom
     try:
         for batch in batches:
             _write_batch(prepared.options.error_column, batch, good, dead)
-        return LakeCommit(good.close(), dead.close() if dead is not None else [])
+        written = LakeCommit(good.close(), dead.close() if dead is not None else [])
     except BaseException:
         good.discard()
         if dead is not None:
             dead.discard()
         raise
+    settle("writing")
+    return written
 
 
 def _write_batch(error_column: str, batch: pa.RecordBatch, good: FileWriter, dead: FileWriter | None) -> None:
@@ -257,9 +259,7 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
         self._prepared = prepared
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        written = write_rows(self._prepared, iterator)
-        settle("writing")
-        return written
+        return write_rows(self._prepared, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         commit_rows(self._prepared, messages, batchId)
