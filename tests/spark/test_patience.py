@@ -32,6 +32,7 @@ from runnel.spark.brokers.connection import Connection
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings
 from runnel.spark.planning import offsets as planning_module
+from runnel.spark.writers import Written
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
 from runnel.wire.messages import Struct
@@ -182,6 +183,27 @@ def test_rows_that_come_slowly_are_no_delivery_that_takes_long(
     assert proxy.cuts == 1
     expected = [b"0" * 100] * 20 + [b"1" * 100] * 20
     assert read_all(bootstrap, topic, keep=lambda message: message.value()) == expected
+
+
+def test_what_is_sent_without_asking_for_replies_is_progress_too(
+    bootstrap: str, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that takes its time: sending lasts longer than the delivery timeout, no single request does."""
+    topic, as_sent, sent = new_topic(), Connection.send, iter(range(40))
+
+    def send(connection: Connection, api_key: ApiKey, version: int, *payload: bytes) -> None:
+        if api_key == ApiKey.PRODUCE:
+            time.sleep(0.04)
+            if next(sent) == 30:
+                raise ClientError("lost the connection", code=ErrorCode.NETWORK_EXCEPTION)
+        as_sent(connection, api_key, version, *payload)
+
+    monkeypatch.setattr(Connection, "send", send)
+    rows = [pa.record_batch([pa.array([b"%02d" % number * 100])], names=["value"]) for number in range(35)]
+    options = {"kafka.acks": "0", "kafka.delivery.timeout.ms": "1000", "kafka.batch.size": "100"}
+    written = source(bootstrap, {"topic": topic, **options}).writer(VALUE, overwrite=False).write(iter(rows))
+    assert isinstance(written, Written)
+    assert written.arrived == {TopicPartition(topic, 0): (35, -1)}
 
 
 # Connections ----------------------------------------------------------------------------------------------------

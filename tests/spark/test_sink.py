@@ -235,6 +235,18 @@ def test_a_record_too_large_for_the_option(bootstrap: str, topic: str) -> None:
         write(bootstrap, [keyed_batch([b"1", b"12345"], 300)], KEYED, topic=topic, **{"kafka.max.request.size": "1000"})
 
 
+def test_a_record_too_large_for_any_request(bootstrap: str, topic: str) -> None:
+    """Brokers hang up on such a request, and would do so again until the delivery timeout."""
+    with pytest.raises(RowError, match=r"row 1 of the task, without key.*kafka.max.request.size \(104853504\)"):
+        write(bootstrap, [values_batch([b"small", b"x" * (101 << 20)])], VALUE, topic=topic)
+
+
+def test_each_record_in_a_batch_of_its_own(bootstrap: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic()
+    write(bootstrap, [keyed_batch([b"a", b"b", b"c"])], KEYED, topic=topic, **{"kafka.batch.size": "0"})
+    assert read_all(bootstrap, topic, keep=lambda message: message.key()) == [b"a", b"b", b"c"]
+
+
 REFUSED: list[tuple[StructType, dict[str, str], str]] = [
     (StructType([StructField("key", BinaryType())]), {"topic": "t"}, r"no column 'value' \(there are: key\)"),
     (VALUE, {}, "neither an option topic nor a column 'topic'"),

@@ -27,6 +27,8 @@ from runnel.wire.compression import Compression
 BATCH_BYTES = 900_000
 """Just under what a topic takes by default (max.message.bytes): few round trips, and one fsync for many records."""
 BUFFER_BYTES = 64 << 20
+RECORD_BYTES_MAX = (100 << 20) - 4096
+"""What brokers take in one request by default (socket.request.max.bytes), less its header. At more they hang up."""
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 COLUMNS: dict[str, tuple[DataType, ...]] = {
     "key": (BinaryType(), StringType()),
@@ -47,7 +49,7 @@ class SinkOptions:
     """By its option: then it is not given up where a broker does not know it."""
     compression: int
     batch_bytes: int
-    record_bytes_max: int | None
+    record_bytes_max: int
     buffer_bytes: int
     delivery_timeout_s: float
 
@@ -60,8 +62,7 @@ def parse_sink_options(options: Mapping[str, str], schema: StructType) -> SinkOp
     _check_columns(schema, topic)
     acks = _choice(kafka, "acks", "all", ACKS)
     codecs = {codec.name.lower(): int(codec) for codec in Compression}
-    largest = whole_number(kafka, "max.request.size", 0, least=1) if "max.request.size" in kafka else None
-    batch_bytes = whole_number(kafka, "batch.size", BATCH_BYTES, least=1)
+    largest = whole_number(kafka, "max.request.size", RECORD_BYTES_MAX, least=1)
     return SinkOptions(
         brokers=broker_settings(kafka),
         topic=topic,
@@ -69,7 +70,7 @@ def parse_sink_options(options: Mapping[str, str], schema: StructType) -> SinkOp
         idempotent=_is_idempotent(kafka, acks),
         idempotence_asked="enable.idempotence" in kafka,
         compression=_choice(kafka, "compression.type", "none", codecs),
-        batch_bytes=batch_bytes if largest is None else min(batch_bytes, largest),
+        batch_bytes=min(whole_number(kafka, "batch.size", BATCH_BYTES, least=0), largest),
         record_bytes_max=largest,
         buffer_bytes=whole_number(kafka, "buffer.memory", BUFFER_BYTES, least=1, most=INT64_MAX),
         delivery_timeout_s=whole_number(kafka, "delivery.timeout.ms", 120_000, least=1) / 1000,

@@ -95,7 +95,7 @@ class Sender:
         self._in_flight: dict[int, dict[TopicPartition, Batch]] = {}
         self._versions: dict[int, int] = {}
         self._waiting_bytes = 0
-        self._request_bytes_max = min(REQUEST_BYTES_MAX, options.record_bytes_max or REQUEST_BYTES_MAX)
+        self._request_bytes_max = min(REQUEST_BYTES_MAX, options.record_bytes_max)
         self._left_s = time.monotonic()
         self._note_progress()
 
@@ -158,6 +158,7 @@ class Sender:
             connection.expect_no_reply()
             for target, batch in taken.items():
                 self._finish(target, batch, -1)
+            self._note_progress()
             return
         self._in_flight[node_id] = taken
         self._versions[node_id] = version

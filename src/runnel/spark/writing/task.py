@@ -154,7 +154,7 @@ class WriteTask:
     def _check_sizes(self, batches: list[Batch]) -> None:
         limit = self._options.record_bytes_max
         for batch in batches:
-            if limit is not None and batch.count == 1 and batch.end > limit:
+            if batch.count == 1 and batch.end > limit:
                 raise RowError(
                     f"{batch.row(0)}: its record of {batch.end} bytes is larger than the option "
                     f"kafka.max.request.size ({limit}) allows"
