@@ -439,6 +439,14 @@ def test_json_may_have_any_names(frame_of: Callable[..., DataFrame]) -> None:
     assert decoded(frame, from_json("value", infer_json_schema(frame))) == [(row, None)]
 
 
+def test_json_with_a_name_twice_is_no_sample(frame_of: Callable[..., DataFrame]) -> None:
+    frame = frame_of([b'{"id": 1, "id": 2}', b'{"at": {"x": 1, "x": 2}}', b'{"id": 3}'])
+    schema = infer_json_schema(frame)
+    assert schema == StructType.fromDDL("id bigint")
+    rows = decoded(frame, from_json("value", schema))
+    assert [data and data["id"] for data, _ in rows] == [2, None, 3]
+
+
 @pytest.mark.parametrize("odd", [b"[" * 3000 + b"]" * 3000, b"[" * 500 + b"]" * 500, b"9" * 1500, b"0." + b"9" * 1500])
 def test_json_that_spark_refuses_is_no_sample(frame_of: Callable[..., DataFrame], odd: bytes) -> None:
     frame = frame_of([b'{"id": 1}', b'{"id": ' + odd + b"}"])

@@ -66,12 +66,20 @@ def infer_json_schema(frame: DataFrame, column: str = "value", rows: int = SAMPL
 
 
 def _is_object(text: str) -> bool:
-    """Whether it is one to infer from: one value that Spark's parser refuses would fail all of them."""
+    """Whether it is one to infer from: one value that Spark's parser refuses would fail all of them, and a name that
+    is there twice would be two columns that nobody can tell apart."""
     try:
-        found = json.loads(text, parse_int=_number, parse_float=_number)
+        found = json.loads(text, parse_int=_number, parse_float=_number, object_pairs_hook=_fields)
     except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and _depth(found) <= DEPTH_MAX
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def _number(text: str) -> str:
