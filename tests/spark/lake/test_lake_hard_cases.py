@@ -1,8 +1,10 @@
 """Lake tables where things are not as the last query left them: other options, types and zones, and slow rivals."""
 
 import datetime
+import itertools
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from tests.spark.lake.test_lake_tables import MONDAY, commit, content, rows, written
 
 from runnel.spark.errors import OptionError
+from runnel.spark.lake import tables
 from runnel.spark.lake.columns import in_utc, nullable
 from runnel.spark.lake.options import TABLE_FORMATS, LakeOptions, parse_lake_options
 from runnel.spark.lake.sink import LakeCommit, Prepared, remove_rows
@@ -93,6 +96,7 @@ def test_a_commit_that_got_through_and_was_told_as_a_conflict_keeps_its_files(
 def test_a_commit_that_got_through_before_the_last_attempt_keeps_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tables, "CONFLICT_WAIT_S", 0)
     options = options_of(tmp_path, "delta")
     table, files = written(options, rows(("a", b"1", 0, MONDAY)))
     append: Any = table.append
@@ -110,16 +114,34 @@ def test_a_commit_that_got_through_before_the_last_attempt_keeps_its_files(
     assert [row["offset"] for row in content(options)] == [0]
 
 
-def test_conflicts_without_end_are_told() -> None:
+def test_conflicts_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "CONFLICT_WAIT_S", 0)
     calls: list[int] = []
 
     def conflict() -> None:
         calls.append(1)
         raise Conflict("a rival")
 
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match=f"other writers came first, {CONFLICTS_MAX} times: a rival"):
         retried(conflict)
     assert len(calls) == CONFLICTS_MAX
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_queries_that_never_pause_all_get_into_one_table(tmp_path: Path, table_format: str) -> None:
+    writers, batches = 4, 6
+    options = options_of(tmp_path, table_format)
+    written(options, people(("Ada", "UK", 0)))
+
+    def write(writer: int) -> None:
+        for number in range(batches):
+            table, files = written(options, people(("Ada", "UK", writer * batches + number)))
+            assert commit_once(options.destination, table, files, Stamp(f"app {writer}", number), None)
+
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(write, range(writers)))
+    assert [row["offset"] for row in content(options, ("offset",))] == list(range(writers * batches))
 
 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)
@@ -201,6 +223,21 @@ def test_orders_of_any_type(tmp_path: Path, table_format: str, orders: tuple[Any
         columns = [pa.array(["k"]), pa.array([order], kind), pa.array([number], pa.int64())]
         commit(options, number, pa.record_batch(columns, ["key", "order", "offset"]), how=how)
     assert [row["offset"] for row in content(options, ("key", "offset"))] == [1]
+
+
+@pytest.mark.parametrize("table_format", UPSERTING)
+@pytest.mark.parametrize("value", [b"new", None])
+def test_of_equal_orders_the_last_wins_in_one_batch_and_in_two(
+    tmp_path: Path, table_format: str, value: bytes | None
+) -> None:
+    """Two changes of a key in one millisecond, where `orderColumn` is the timestamp."""
+    how, old, new = Upsert(("key",), "timestamp", "value"), ("a", b"old", 0, MONDAY), ("a", value, 1, MONDAY)
+    wanted = [] if value is None else [{"key": "a", "value": value, "offset": 1}]
+    for name, batches in {"one": [rows(old, new)], "two": [rows(old), rows(new)]}.items():
+        options = options_of(tmp_path / name, table_format, writeMode="upsert")
+        for number, batch in enumerate(batches):
+            commit(options, number, batch, how=how)
+        assert content(options) == wanted
 
 
 # Types ------------------------------------------------------------------------------------------------------------
@@ -338,6 +375,62 @@ def test_old_days_are_expired_beside_other_partitions(tmp_path: Path, table_form
     assert [row["name"] for row in content(options, ("name", "offset"))] == ["Bob"]
 
 
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_dates_that_are_text_expire_too(tmp_path: Path, table_format: str) -> None:
+    options = options_of(tmp_path, table_format, partitionBy="event_date")
+    days = pa.array(["2026-10-01", "2026-11-16", None])
+    commit(options, 0, people(("Ada", "UK", 0), ("Bob", "UK", 1), ("Eve", None, 2)).append_column("event_date", days))
+    assert open_table(options.destination).expire_rows("2026-11-01") == 1
+    assert [row["name"] for row in content(options, ("name", "offset"))] == ["Bob", "Eve"]
+
+
+def beside_a_merge(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]) -> None:
+    """Somebody else writes whenever Iceberg's compaction has written a file and not yet committed it."""
+    from runnel.spark.lake import iceberg
+
+    write = iceberg._dataframe_to_data_files
+
+    def slowly(*arguments: Any) -> Any:
+        made = list(write(*arguments))
+        what()
+        return made
+
+    monkeypatch.setattr(iceberg, "_dataframe_to_data_files", slowly)
+
+
+def test_icebergs_compaction_is_slower_than_the_writer_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "CONFLICT_WAIT_S", 0)
+    options, batches = options_of(tmp_path, "iceberg"), itertools.count()
+
+    def write() -> None:
+        number = next(batches)
+        commit(options, number, people(("Ada", "UK", number)))
+
+    for _ in range(3):
+        write()
+    beside_a_merge(monkeypatch, write)
+    assert open_table(options.destination).compact(1 << 20).files_after == 2
+    assert [row["offset"] for row in content(options, ("offset",))] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("deleted", ["2026-11-15", "2026-11-17"], ids=["a file", "all"])
+def test_icebergs_compaction_brings_nothing_back_that_was_deleted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: str
+) -> None:
+    options = options_of(tmp_path, "iceberg", partitionBy="")
+    for number in range(3):
+        day = pa.array([datetime.date(2026, 11, 14 + number)])
+        commit(options, number, people(("Ada", "UK", number)).append_column("event_date", day))
+    beside_a_merge(monkeypatch, lambda: open_table(options.destination).expire_rows(deleted))
+    left = open_table(options.destination).compact(1 << 20).files_after
+    wanted = [1, 2] if deleted == "2026-11-15" else []
+    assert [row["offset"] for row in content(options, ("offset",))] == wanted
+    assert left == len(wanted)
+    assert len(list(tmp_path.rglob("*.parquet"))) == 3, "the file that was made in vain is removed"
+
+
 def test_a_parquet_folder_without_dates_says_that_nothing_can_expire(tmp_path: Path) -> None:
     options = options_of(tmp_path, "parquet", partitionBy="country")
     commit(options, 0, people(("Ada", "UK", 0)).append_column("event_date", pa.array([datetime.date(2020, 1, 1)])))
@@ -354,6 +447,14 @@ def test_dead_letters_do_not_go_into_the_table(tmp_path: Path, place: str) -> No
     with pytest.raises(OptionError, match="dead letters need a place of theirs"):
         options_of(tmp_path, "delta", deadLetterPath=str(tmp_path / "x")[:-1] + place)
     assert options_of(tmp_path, "delta", deadLetterPath=str(tmp_path / "lake" / "orders-dead")).dead_letters
+
+
+def test_text_that_is_none_is_refused_by_iceberg_with_the_cure(tmp_path: Path) -> None:
+    """What Spark casts to text need not be text."""
+    text = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"], pa.binary()).buffers())
+    batch = pa.record_batch([pa.array([0]), text], ["offset", "value"])
+    with pytest.raises(OptionError, match=r"no UTF-8, which Iceberg does not take: write make_valid_utf8\(column\)"):
+        commit(options_of(tmp_path, "iceberg"), 0, batch)
 
 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)

@@ -105,6 +105,7 @@ MISTAKES = {
     "not a number": ({"targetFileBytes": "1 GB"}, "option 'targetFileBytes' is '1 GB': it must be a whole number"),
     "half a stamp": ({"appId": "nightly"}, "needs both options, appId and batchId"),
     "a partition that is no column": ({"partitionBy": "city"}, "names 'city': the rows have id"),
+    "errors that are no column": ({"errorColumn": "eror"}, "option 'errorColumn' names 'eror': the rows have id"),
     "a key that is no column": ({"writeMode": "upsert", "keyColumns": "nr"}, "names 'nr': the rows have id"),
 }
 

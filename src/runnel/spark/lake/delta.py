@@ -124,7 +124,7 @@ class DeltaLakeTable:
         table = self._checked(stamp)
         rows = _whole_rows(rows, pa.schema(table.schema().to_arrow()))
         order = how.order_column
-        newer = f"(t.`{order}` IS NULL OR s.`{order}` IS NULL OR s.`{order}` > t.`{order}`)" if order else "true"
+        newer = f"(t.`{order}` IS NULL OR s.`{order}` IS NULL OR s.`{order}` >= t.`{order}`)" if order else "true"
         merge = table.merge(
             rows,
             predicate=" AND ".join(f"(s.`{name}` IS NOT DISTINCT FROM t.`{name}`)" for name in how.key_columns),

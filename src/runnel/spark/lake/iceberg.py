@@ -6,9 +6,9 @@ The stamp is a table property that is set in the same commit as the rows: it out
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -26,7 +26,8 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, LessThan, NotNull, Or
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
-from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.manifest import DataFile as IcebergDataFile
+from pyiceberg.table import FileScanTask, Table, TableProperties, Transaction
 from pyiceberg.transforms import IdentityTransform
 from sqlalchemy.exc import DBAPIError
 
@@ -46,6 +47,11 @@ def _conflicts() -> Iterator[None]:
         yield
     except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
         raise Conflict(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise OptionError(
+            "a column of text holds bytes that are no UTF-8, which Iceberg does not take: write "
+            f"make_valid_utf8(column), or the bytes as they are ({error})"
+        ) from error
 
 
 class IcebergLakeTable:
@@ -140,7 +146,7 @@ class IcebergLakeTable:
         table = self._checked(stamp)
         known = _known_orders(table, rows, how)
         fresh = [
-            order is None or known.get(key) is None or order > known[key] for key, order in _keys_and_orders(rows, how)
+            order is None or known.get(key) is None or order >= known[key] for key, order in _keys_and_orders(rows, how)
         ]
         rows = rows.filter(pa.array(fresh, pa.bool_()))
         replaced = [key for key, _ in _keys_and_orders(rows, how) if key in known]
@@ -181,27 +187,39 @@ class IcebergLakeTable:
     def compact(self, file_bytes: int) -> Maintained:
         before = len(self.file_sizes())
         for paths in _small_files(self._open(), file_bytes):
-            retried(partial(self._merge, paths))
+            self._merge(paths)
         return Maintained(before, len(self.file_sizes()), 0)
 
     def _merge(self, paths: set[str]) -> None:
-        """One file of several, as one commit that fails if somebody else wrote; no more than these is in memory."""
+        """One file of several; no more than these is in memory. Their rows are read and written once: only the commit
+        is tried again, which takes a moment, or it would never come in between those of a writer."""
         table = self._checked(None, {TableProperties.WRITE_TARGET_FILE_SIZE_BYTES: str(NO_LIMIT)})
-        # As this version knows them: rows may have been deleted, and whole files replaced, since they were chosen.
-        small = [task for task in table.scan().plan_files() if task.file.file_path in paths]
-        if len(small) < len(paths):
+        small = _tasks(table, paths)
+        if len(small) < len(paths):  # replaced since they were chosen
             return
-        rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
+        rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small.values())
+        merged = list(_dataframe_to_data_files(table.metadata, rows, table.io)) if rows.num_rows else []
+        if not retried(lambda: self._replace(small, merged, table.metadata.default_spec_id)):
+            for file in merged:
+                table.io.delete(file.file_path)
+
+    def _replace(self, small: Mapping[str, FileScanTask], merged: Sequence[IcebergDataFile], spec_id: int) -> bool:
+        """Whether they could be: not if some were replaced since they were read, rows in them deleted, or the table
+        laid out anew."""
+        table = self._checked(None)
+        if _tasks(table, small) != small or table.metadata.default_spec_id != spec_id:
+            return False
         with _conflicts(), table.transaction() as whole, whole.update_snapshot().overwrite() as snapshot:
-            if rows.num_rows:
-                for file in _dataframe_to_data_files(table.metadata, rows, table.io):
-                    snapshot.append_data_file(file)
-            for task in small:
+            for file in merged:
+                snapshot.append_data_file(file)
+            for task in small.values():
                 snapshot.delete_data_file(task.file)
+        return True
 
     def expire_rows(self, before_date: str) -> int:
-        old: BooleanExpression = LessThan(EVENT_DATE, datetime.date.fromisoformat(before_date))  # type: ignore[call-arg, arg-type]
-        rows: int = sum(batch.num_rows for batch in self._open().scan(row_filter=old).to_arrow_batch_reader())
+        old: BooleanExpression = LessThan(EVENT_DATE, before_date)  # type: ignore[call-arg, arg-type]
+        scan = self._open().scan(row_filter=old, selected_fields=(EVENT_DATE,))
+        rows: int = sum(batch.num_rows for batch in scan.to_arrow_batch_reader())
         if rows:
             retried(lambda: self._delete(old))
         return rows
@@ -336,6 +354,11 @@ def _small_files(table: Table, file_bytes: int) -> list[set[str]]:
         group.add(task.file.file_path)
         filling[partition] = group, filled + size
     return [group for group in groups if len(group) > 1]
+
+
+def _tasks(table: Table, paths: Container[str]) -> dict[str, FileScanTask]:
+    """These files, and which deletes there are of their rows, as this version knows them."""
+    return {task.file.file_path: task for task in table.scan().plan_files() if task.file.file_path in paths}
 
 
 def _is_parquet(table: Table, path: str) -> bool:

@@ -16,6 +16,7 @@ from runnel.spark.errors import OptionError
 TABLE_FORMATS = ("delta", "iceberg", "parquet")
 WRITE_MODES = ("append", "upsert")
 EVENT_DATE = "event_date"
+ERROR_DEFAULT = "_error"
 FILE_BYTES = 128 << 20
 NO_UPSERT = "a plain Parquet folder has no upsert: set tableFormat to delta or iceberg"
 NO_OVERWRITE = "a plain Parquet folder cannot be overwritten in one step: delete it, or use Delta or Iceberg"
@@ -67,7 +68,7 @@ class LakeOptions:
     value_column: str | None = None
     event_time_column: str | None = None
     partition_by: tuple[str, ...] | None = None
-    error_column: str = "_error"
+    error_column: str = ERROR_DEFAULT
     file_bytes: int = FILE_BYTES
 
 
@@ -89,7 +90,7 @@ def parse_lake_options(options: Mapping[str, str]) -> LakeOptions:
         value_column=given.get("valuecolumn"),
         event_time_column=given.get("eventtimecolumn"),
         partition_by=_names(given["partitionby"]) if "partitionby" in given else None,
-        error_column=given.get("errorcolumn", "_error"),
+        error_column=given.get("errorcolumn", ERROR_DEFAULT),
         file_bytes=_whole(given, "targetFileBytes") or FILE_BYTES,
     )
 

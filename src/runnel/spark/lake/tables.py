@@ -8,6 +8,8 @@ that was given up for dead and still writes meets a `Conflict`, not a second cop
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -18,7 +20,9 @@ from runnel.spark.lake.files import DataFile, Layout, remove_files
 from runnel.spark.lake.options import EVENT_DATE, Destination, LakeOptions
 from runnel.spark.lake.stores import Store
 
-CONFLICTS_MAX = 8
+CONFLICTS_MAX = 10
+CONFLICT_WAIT_S = 0.05
+"""At most, after the first conflict, and twice as long after each other one."""
 EVENT_TIME_DEFAULT = "timestamp"
 WHOLE_NUMBERS = ("int8", "int16", "int32")
 """Each may be written where the table has one further right: Parquet stores them alike, Iceberg has only the last."""
@@ -40,7 +44,8 @@ class Stamp(NamedTuple):
 
 
 class Upsert(NamedTuple):
-    """Rows replace those with the same keys; a null in `value_column` deletes; of several the largest order wins."""
+    """Rows replace those with the same keys; a null in `value_column` deletes; of several the largest order wins, of
+    equal ones the last."""
 
     key_columns: tuple[str, ...]
     order_column: str | None
@@ -288,15 +293,17 @@ def check_new(stamp: Stamp | None, last: int | None) -> None:
 
 
 def retried(action: Callable[[], Result]) -> Result:
-    """Whoever meets another writer starts again from what that one left."""
+    """Whoever meets another writer starts again from what that one left, after a while by chance: writers that all
+    start again at once meet again, and the slow among them never get through."""
     attempt = 0
     while True:
         attempt += 1
         try:
             return action()
-        except Conflict:
+        except Conflict as conflict:
             if attempt == CONFLICTS_MAX:
-                raise
+                raise Conflict(f"other writers came first, {attempt} times: {conflict}") from conflict
+            time.sleep(random.uniform(0, CONFLICT_WAIT_S * 2 ** (attempt - 1)))
         except AlreadyThere as known:
             known.may_be_ours = attempt > 1
             raise
