@@ -184,6 +184,17 @@ def test_rules_of_delta_columns_are_refused(tmp_path: Path, metadata: dict[str, 
         open_table(options.destination).lacking(pa.schema([("offset", pa.int64())]))
 
 
+def test_an_empty_text_is_null_to_all_who_read_a_delta_tables_partitions(tmp_path: Path) -> None:
+    from deltalake import DeltaTable, QueryBuilder
+
+    options = options_of(tmp_path, "delta", partitionBy="place")
+    commit(options, 0, pa.record_batch([pa.array([0, 1]), pa.array(["", None])], ["offset", "place"]))
+    table = DeltaTable(options.destination.path)
+    counted = QueryBuilder().register("t", table).execute("select count(*) n from t where place is null").read_all()
+    assert pa.table(counted).to_pylist() == [{"n": 2}]
+    assert content(options, ("offset", "place")) == [{"offset": n, "place": None} for n in (0, 1)]
+
+
 @pytest.mark.parametrize(("table_format", "name"), [("delta", "a%20b"), ("iceberg", "a#b"), ("iceberg", "a?b")])
 def test_a_path_that_the_libraries_misread_is_refused(tmp_path: Path, table_format: str, name: str) -> None:
     with pytest.raises(OptionError, match="must not hold"):

@@ -279,13 +279,24 @@ def test_what_a_crash_left_uncommitted_is_never_seen_and_is_cleaned_up(options: 
     assert [row["key"] for row in content(options)] == ["a"]
 
 
+def test_a_parquet_folder_shows_what_is_committed_to_readers_that_hide_nothing(tmp_path: Path) -> None:
+    """DuckDB and polars look for `**/*.parquet`, below names with `_` too."""
+    import pyarrow.parquet as pq
+
+    options = parse_lake_options({"path": str(tmp_path / "orders"), "tableFormat": "parquet", "appId": "app"})
+    commit(options, 0, rows(("a", b"1", 0, MONDAY)))
+    written(options, rows(("staged", b"1", 1, MONDAY)))
+    files = list((tmp_path / "orders").glob("**/*.parquet"))
+    assert [pq.read_table(path, columns=["key"], partitioning=None).to_pylist() for path in files] == [[{"key": "a"}]]
+
+
 def test_a_parquet_commit_that_died_between_its_moves_is_finished(tmp_path: Path) -> None:
     options = parse_lake_options({"path": str(tmp_path / "orders"), "tableFormat": "parquet", "appId": "app"})
     late = MONDAY - datetime.timedelta(days=1)
     table, files = written(options, rows(("a", b"1", 0, MONDAY), ("b", b"2", 1, late)))
     commit_once(options.destination, table, files, Stamp("app", 0), None)
     moved = next((tmp_path / "orders").glob("event_date=2026-11-15/*.parquet"))
-    staged = next(tmp_path / "orders" / f.path for f in files if moved.name in f.path)
+    staged = next(tmp_path / "orders" / f.path for f in files if moved.stem in f.path)
     staged.parent.mkdir(parents=True, exist_ok=True)
     moved.rename(staged)
     assert open_table(options.destination).last_batch("app") == 0
@@ -310,8 +321,8 @@ def test_options_that_make_no_sense_are_refused(given: dict[str, str], message: 
 
 
 def _parquet_files(options: LakeOptions) -> set[str]:
-    found = (str(path) for path in Path(options.destination.path).rglob("*.parquet"))
-    return {path for path in found if not path.endswith(("schema.parquet", ".checkpoint.parquet"))}
+    """Of the table, and those that no commit has named yet."""
+    return {str(path) for path in Path(options.destination.path).rglob("part-*")}
 
 
 def _make_old(options: LakeOptions) -> None:

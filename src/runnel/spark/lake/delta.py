@@ -45,6 +45,7 @@ def _conflicts() -> Iterator[None]:
 class DeltaLakeTable:
     keeps_partition_columns = False
     folder = ""
+    ending = ".parquet"
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
@@ -232,7 +233,8 @@ def _action(file: DataFile, table: DeltaTable) -> AddAction:
         stats["minValues"] = {name: _text(low) for name, low, _, _ in ranges if low is not None}
         stats["maxValues"] = {name: _text(high) for name, _, high, _ in ranges if high is not None}
         stats["nullCount"] = {name: nulls for name, _, _, nulls in ranges}
-    return AddAction(file.path, file.size_bytes, dict(file.partition), int(time.time() * 1000), True, json.dumps(stats))
+    partition = {name: value or None for name, value in file.partition}  # not all readers take an empty text for null
+    return AddAction(file.path, file.size_bytes, partition, int(time.time() * 1000), True, json.dumps(stats))
 
 
 def _text(value: object) -> object:

@@ -47,6 +47,7 @@ class Layout(NamedTuple):
 
     store: Store
     folder: str
+    ending: str
     partition_by: tuple[str, ...]
     event_time_column: str | None
     keeps_partition_columns: bool
@@ -112,7 +113,7 @@ class FileWriter:
     def _path(self, values: PartitionValues) -> str:
         # An empty text would make a folder `name=`, which Spark does not read.
         folders = [f"{_escaped(name)}={_escaped(value) if value else NO_VALUE}" for name, value in values]
-        return "/".join([*filter(None, [self._layout.folder]), *folders, f"part-{uuid.uuid4()}.parquet"])
+        return "/".join([*filter(None, [self._layout.folder]), *folders, f"part-{uuid.uuid4()}{self._layout.ending}"])
 
     def _finish(self, values: PartitionValues) -> None:
         self._done.append(self._open.pop(values).close(values))

@@ -57,6 +57,7 @@ def _conflicts() -> Iterator[None]:
 class IcebergLakeTable:
     keeps_partition_columns = True
     folder = "data"
+    ending = ".parquet"
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination

@@ -1,9 +1,9 @@
 """Plain Parquet folders, exactly once: a manifest per batch, written before its files become visible.
 
 Layout: `_runnel/commits/<app>/<batch>.json` names the files of a batch; executors write below `_runnel/staged`, which
-readers skip (names with `_` are hidden to Spark and Arrow); a commit writes the manifest, then moves the files, then
-forgets the manifest before it. A crash in between is finished by the next commit or reader, from the manifest. A reader
-may see a part of the newest batch, never a row twice.
+readers skip: names with `_` are hidden to Spark and Arrow, and what does not end in `.parquet` to those who ask for
+that. A commit writes the manifest, then moves the files, then forgets the manifest before it. A crash in between is
+finished by the next commit or reader, from the manifest. A reader may see part of the newest batch, never a row twice.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from runnel.spark.lake.tables import AlreadyThere, Conflict, Maintained, Stamp, 
 HIDDEN = "_runnel"
 STAGED = f"{HIDDEN}/staged"
 COMMITS = f"{HIDDEN}/commits"
-SCHEMA = f"{HIDDEN}/schema.parquet"
+SCHEMA = f"{HIDDEN}/schema"
 MOVES_MAX = 8
 
 
 class ParquetLakeTable:
     keeps_partition_columns = False
     folder = STAGED
+    ending = ".staged"
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
@@ -71,7 +72,7 @@ class ParquetLakeTable:
         if overwrite:
             raise OptionError(NO_OVERWRITE)
         check_new(stamp, self.last_batch(stamp.app_id) if stamp is not None else None)
-        moves = {file.path: file.path.removeprefix(f"{STAGED}/") for file in files}
+        moves = {file.path: _committed(file.path) for file in files}
         is_unstamped = stamp is None
         stamp = stamp or Stamp(f"once-{uuid.uuid4()}", 0)
         folder, *others = map(_folder, stamp.names)
@@ -234,6 +235,11 @@ class ParquetLakeTable:
             raise Conflict(f"{target} was written by another query in this moment") from error
         finally:
             os.unlink(scratch)
+
+
+def _committed(path: str) -> str:
+    """Where a file that an executor wrote is seen."""
+    return f"{path.removeprefix(f'{STAGED}/').removesuffix(ParquetLakeTable.ending)}.parquet"
 
 
 def _folder(app_id: str) -> str:

@@ -64,6 +64,8 @@ class LakeTable(Protocol):
     keeps_partition_columns: bool
     folder: str
     """Where in the table's root executors write: what is not committed must not be seen by readers of the root."""
+    ending: str
+    """Of the names of what they write."""
 
     @property
     def store(self) -> Store: ...
@@ -171,7 +173,7 @@ def table_layout(table: LakeTable, options: LakeOptions, schema: pa.Schema) -> L
     if not table.keeps_partition_columns and set(partition_by) >= set(schema.names):
         raise OptionError(f"{says} every column: leave out one at least, for the files to hold")
     keeps = table.keeps_partition_columns or options.is_upsert  # an upsert reads the files back
-    return Layout(Store(""), table.folder, partition_by, event_time, keeps, options.file_bytes)
+    return Layout(Store(""), table.folder, table.ending, partition_by, event_time, keeps, options.file_bytes)
 
 
 def _event_time(options: LakeOptions, schema: pa.Schema) -> str | None:
