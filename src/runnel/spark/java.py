@@ -5,6 +5,7 @@ In: the environment. Out: a folder to name as JAVA_HOME, or JavaMissing with the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -47,7 +48,7 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
         too_old = f"the Java on the PATH is {version or 'of unknown version'}, "
     carried = _carried_java()
     if carried is not None:
-        return wrapped(carried, cache_dir(environ))
+        return wrapped(carried, _place_to_write(environ))
     raise JavaMissing(f"{too_old}Spark needs Java {JAVA_VERSION_MIN} or newer and none was found: {CURE}")
 
 
@@ -112,3 +113,16 @@ def wrapped(java: Path, folder: Path) -> Path:
 
 def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "runnel"
+
+
+def _place_to_write(environ: Mapping[str, str]) -> Path:
+    """The cache, or a folder of ours among temporary files: users of containers often have no home."""
+    with contextlib.suppress(OSError):
+        cache_dir(environ).mkdir(parents=True, exist_ok=True)
+    if os.access(cache_dir(environ), os.W_OK):
+        return cache_dir(environ)
+    folder = Path(tempfile.gettempdir(), f"runnel-java-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():  # what lies there is run
+        raise JavaMissing(f"{folder} is another user's: set XDG_CACHE_HOME to a folder that can be written")
+    return folder
