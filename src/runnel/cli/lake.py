@@ -149,6 +149,12 @@ def expire(days: int | None, unused_hours: float | None, as_json: bool, **place:
     "--upserted", is_flag=True, help="The table has upserts by key: the newest record of each, no tombstones."
 )
 @click.option(
+    "--order-column",
+    type=click.Choice(["offset", "timestamp"]),
+    default="offset",
+    help="With --upserted: orderColumn of the query that filled the table.",
+)
+@click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
@@ -162,6 +168,7 @@ def verify(
     dead_letters: str | None,
     compacted: bool,
     upserted: bool,
+    order_column: str,
     isolation: str,
     as_json: bool,
     **place: Any,
@@ -188,6 +195,7 @@ def verify(
         until=until,
         is_compacted=compacted,
         is_upserted=upserted,
+        order_column=order_column,
         progress=counting.add,
     )
     counting.finish("of both sides")

@@ -363,6 +363,42 @@ def test_a_table_of_upserts_is_the_newest_record_of_each_key(tmp_path: Path, tab
         assert (bad.missing, bad.unexpected) == ([2], [0])
 
 
+@pytest.mark.parametrize("order_column", ["offset", "timestamp"])
+def test_keys_that_moved_to_another_partition_are_compared_by_the_order_that_they_were_written_by(
+    tmp_path: Path, order_column: str
+) -> None:
+    """As after partitions were added: what is newer by its time may have the smaller offset. One key is deleted so."""
+    from confluent_kafka import Producer
+
+    first = int(NOW.timestamp() * 1000)
+    records = [(b"a", b"1", 0), (b"b", b"1", 0), (b"a", b"2", 0), (b"b", b"2", 0), (b"a", b"3", 1), (b"b", None, 1)]
+    offsets = [0, 1, 2, 3, 0, 1]
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {
+                "key": key, "value": value, "topic": "orders", "partition": partition, "offset": offset,
+                "timestamp": NOW + datetime.timedelta(milliseconds=at),
+            }
+            for at, ((key, value, partition), offset) in enumerate(zip(records, offsets, strict=True))
+        ],
+        SCHEMA,
+    )  # fmt: skip
+    options = parse_lake_options({"path": str(tmp_path / "t"), "appId": "app"})
+    commit(options, 0, batch, how=Upsert(("key",), order_column, "value"))
+    with Broker() as broker:
+        broker.create_topic("orders", partitions=2)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for at, (key, value, partition) in enumerate(records):
+            producer.produce("orders", key=key, value=value, partition=partition, timestamp=first + at)
+        assert producer.flush(30) == 0
+        verb = ["lake", "verify", options.destination.path, "-b", broker.bootstrap_servers, "--topic", "orders"]
+        said = {
+            by: CliRunner().invoke(cli, [*verb, "--upserted", "--order-column", by]) for by in ("offset", "timestamp")
+        }
+    for by, done in said.items():
+        assert (done.exit_code, "NOT equal" in done.output) == ((0, False) if by == order_column else (1, True)), done
+
+
 def test_records_that_left_the_topic_before_the_table_had_them_are_told(tmp_path: Path) -> None:
     from confluent_kafka import Producer
 

@@ -82,11 +82,13 @@ def verify(
     until: Offsets | None = None,
     is_compacted: bool = False,
     is_upserted: bool = False,
+    order_column: str = "offset",
     progress: Progress = lambda rows, size_bytes: None,
 ) -> Verdict:
     """Compare. `options` are those of the source (bootstrap servers, subscribe). Without `until`, up to what the table
     has of each partition, and where it has nothing, all of it; a compacted topic may have dropped records that the
-    table still holds. A table of upserts has the newest record of each key, and is compared up to the topic's end."""
+    table still holds. A table of upserts has the newest record of each key, by `order_column` (offset or timestamp) as
+    the query that wrote it, and is compared up to the topic's end."""
     parsed = parse_source_options(options)
     content = all(_has_content(place) for place in (destination, dead_letters) if place is not None)
     rows = _table_records(destination, content, progress)
@@ -112,10 +114,15 @@ def verify(
         for target in sorted(rows.keys() | dead.keys())
         if target.topic in topics and target not in latest
     ]
-    for row in sorted(ranges, key=lambda row: row.target):
+    ranges.sort(key=lambda row: row.target)
+    there = {row.target: row._replace(until=min(row.until, latest[row.target])) for row in ranges}
+    newest = _newest_records(plan, there.values(), order_column, content, progress) if is_upserted else {}
+    for row in ranges:
         end = latest[row.target]
-        read = _newest_records if is_upserted else _topic_records
-        topic = read(plan, row._replace(until=min(row.until, end)), content, progress)
+        if is_upserted:
+            topic = newest.get(row.target, NOTHING)
+        else:
+            topic = _topic_records(plan, there[row.target], content, progress)
         table, letters = rows.get(row.target, NOTHING), dead.get(row.target, NOTHING)
         proof = _compare(row, end, topic, table, letters, is_compacted)
         gone = max(0, firsts[row.target] - row.until) if until is None else 0
@@ -198,20 +205,45 @@ def _topic_records(plan: ReadPlan, row: OffsetRange, content: bool, progress: Pr
     return _sorted(parts)
 
 
-def _newest_records(plan: ReadPlan, row: OffsetRange, content: bool, progress: Progress) -> Records:
-    """The last record of each key, unless that is a tombstone: what upserts leave of a partition."""
-    fields = pa.schema([("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
-    newest: dict[bytes | None, tuple[int, int]] = {}
-    for batch in read_task(plan, (row,), fields) if row.size > 0 else ():
-        for offset, key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if value is None:
-                newest.pop(key, None)
-            else:
-                newest[key] = offset, _checksum(key, value) if content else 0
-        progress(batch.num_rows, batch.nbytes)
-    offsets = np.fromiter((offset for offset, _ in newest.values()), np.int64, len(newest))
-    checksums = np.fromiter((checksum for _, checksum in newest.values()), np.uint32, len(newest))
-    return _sorted([Records(offsets, checksums)])
+def _newest_records(
+    plan: ReadPlan, rows: Iterable[OffsetRange], order_column: str, content: bool, progress: Progress
+) -> _ByPartition:
+    """The last record of each key, in whichever partition, unless that is a tombstone: what upserts leave of a topic.
+    Of equal ones, in `order_column`, the one that is read last."""
+    names = ("offset", "timestamp", "key", "value")
+    fields = pa.schema(zip(names, (pa.int64(), pa.timestamp("us", "UTC"), pa.binary(), pa.binary()), strict=True))
+    newest: dict[bytes | None, _Newest] = {}
+    for row in rows:
+        for batch in read_task(plan, (row,), fields) if row.size > 0 else ():
+            orders = batch[order_column].cast(pa.int64()).to_pylist()
+            columns = (batch[name].to_pylist() for name in ("offset", "key", "value"))
+            for order, offset, key, value in zip(orders, *columns, strict=True):
+                if key not in newest or order >= newest[key].order:
+                    checksum = _checksum(key, value) if content else 0
+                    newest[key] = _Newest(order, row.target, offset, None if value is None else checksum)
+            progress(batch.num_rows, batch.nbytes)
+    return _records_left(newest.values())
+
+
+class _Newest(NamedTuple):
+    """`checksum` is None for a tombstone."""
+
+    order: int
+    target: TopicPartition
+    offset: int
+    checksum: int | None
+
+
+def _records_left(newest: Iterable[_Newest]) -> _ByPartition:
+    left: defaultdict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
+    for record in newest:
+        if record.checksum is not None:
+            left[record.target].append((record.offset, record.checksum))
+    columns = {target: np.array(pairs, np.int64).T for target, pairs in left.items()}
+    return {
+        target: _sorted([Records(offsets, checksums.astype(np.uint32))])
+        for target, (offsets, checksums) in columns.items()
+    }
 
 
 def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
