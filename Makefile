@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+ELSEWHERE := echo "for the runnel command in another terminal: . $(BIN)/activate" >&2
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo serve test lint types layers docs bench bench-spark bench-decode compat diff fuzz soak soak-spark test-spark clean
@@ -36,12 +37,14 @@ $(VENV)/.fuzz: $(VENV)/.dev
 	@touch $@
 
 run: $(VENV)/.pipelines ## a shop from end to end, until Ctrl-C: broker on 127.0.0.1:9092, events, Spark pipeline, results
+	@$(ELSEWHERE)
 	@$(BIN)/runnel demo --data-dir runnel-data
 
 demo: $(VENV)/.pipelines ## the same once, beside whatever runs, with the result checked: fails if it is not right
 	@$(BIN)/runnel demo --once --fresh --port 0 --folder runnel-demo-once
 
 serve: $(VENV)/.core ## only the broker: data in ./runnel-data, Kafka on 127.0.0.1:9092
+	@$(ELSEWHERE)
 	@$(BIN)/runnel serve
 
 test: $(VENV)/.dev ## run the tests, in WORKERS=2 processes

@@ -50,7 +50,7 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--format", "table_format", type=click.Choice(["delta", "iceberg", "parquet"]), default="delta"),
         click.option("--table", default="", help="Iceberg: namespace.table; else made from the path."),
         click.option("--catalog", multiple=True, metavar="NAME=VALUE", help="Iceberg: a property of its catalog."),
-        click.option("--storage", multiple=True, metavar="NAME=VALUE", help="Delta: a storage option."),
+        click.option("--storage", multiple=True, metavar="NAME=VALUE", help="Delta, Parquet: an option of its store."),
     ]
     for decorator in reversed(decorators):
         worded = decorator(worded)
