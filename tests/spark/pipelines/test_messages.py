@@ -54,6 +54,10 @@ def test_events_tell_how_a_flow_fares(message: str, event: FlowEvent | None) -> 
             "EXISTS or DROP TABLE IF EXISTS. SQLSTATE: 42P01; line 1 pos 47;\n'Project [*]",
             "[TABLE_OR_VIEW_NOT_FOUND] The table or view `ordrs` cannot be found. Verify the spelling.",
         ),
+        (
+            "Sorting is not supported on streams;\n~Sort [key#1], true\n+- ~Project [key#1]",
+            "Sorting is not supported on streams",
+        ),
         ("(org.apache.spark.Graph$Outer) org.apache.spark.Inner: [NOT_FOUND] no schema", "[NOT_FOUND] no schema"),
         ("runnel.spark.errors.OptionError: there is no option 'a'", "there is no option 'a'"),
         (

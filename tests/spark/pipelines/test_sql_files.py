@@ -26,6 +26,8 @@ TABLE = "CREATE STREAMING TABLE t AS SELECT 1;\n"
         ("CREATE STREAMING TABLE t AS SELECT * FROM a JOIN b USING (id)", [("t", None)], 1),
         ("CREATE FLOW f AS INSERT INTO t BY NAME SELECT 1", [], [("f", "t", 1)]),
         ("\n\nCREATE FLOW f COMMENT 'it''s' AS INSERT INTO TABLE db.t SELECT 1", [], [("f", "db.t", 3)]),
+        ("CREATE FLOW f AS AUTO CDC INTO db.t FROM STREAM s KEYS (k) SEQUENCE BY o", [], [("f", "db.t", 1)]),
+        ("\nCREATE STREAMING TABLE t USING orc FLOW AUTO CDC FROM STREAM s KEYS (k)", [("t", "orc")], [("t", "t", 2)]),
         ("-- CREATE FLOW f AS INSERT INTO t SELECT 1\n" + TABLE, [("t", None)], [("t", "t", 2)]),
         ("/* CREATE FLOW f AS\nINSERT INTO t SELECT 1 */\n" + TABLE, [("t", None)], [("t", "t", 3)]),
         ("CREATE MATERIALIZED VIEW v AS SELECT 'CREATE FLOW f AS INSERT INTO t SELECT 1'", [], 0),

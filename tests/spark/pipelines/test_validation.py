@@ -260,6 +260,7 @@ def test_what_streams_cannot_do(
     session = open_project(write_project({"sums.py": head + SUMS.format(topic=topic, watermark="")}))
     (problem,) = found(session)
     assert re.match(r"transformations/sums.py:8: flow w_sums: .* aggregations without watermark", problem), problem
+    assert "\n" not in problem, "Spark's plan is nobody's business"
     definitions = session.project.folder / "transformations" / "sums.py"
     definitions.write_text(head + SUMS.format(topic=topic, watermark='.withWatermark("timestamp", "1 minute")'))
     assert found(session) == []
@@ -326,6 +327,14 @@ def test_graphs_that_cannot_be(open_project: Open, write_project: Write, definit
     assert re.match(rf"transformations/graph.sql:\d: .*({complaint})", problem, re.DOTALL), problem
 
 
+def test_settings_that_make_no_sense_are_told(open_project: Open, write_project: Write) -> None:
+    folder = write_project({"one.sql": "CREATE MATERIALIZED VIEW c_two AS SELECT 1 AS x;"})
+    with (folder / "spark-pipeline.yml").open("a") as spec:
+        spec.write("configuration:\n  spark.sql.shuffle.partitions: two\n")
+    (problem,) = found(open_project(folder))
+    assert problem.startswith("[INVALID_CONF_VALUE.TYPE_MISMATCH] The value 'two' in the config \"spark.sql.shuffle")
+
+
 def test_settings_that_come_too_late_are_told(open_project: Open, write_project: Write) -> None:
     folder = write_project({"one.sql": "CREATE MATERIALIZED VIEW c_one AS SELECT 1 AS x;"})
     with (folder / "spark-pipeline.yml").open("a") as spec:
@@ -364,6 +373,39 @@ def test_two_flows_into_one_table_of_files_are_refused(open_project: Open, write
     assert len(problems) == 2, problems
     refused = session.run()
     assert "records of one of them would be lost" in str(refused.error)
+
+
+CHANGES = """
+@dp.table
+def k_changes():
+    return spark.readStream.format("rate").load()
+dp.create_streaming_table("k_python")
+dp.create_auto_cdc_flow(target="k_python", source="k_changes", keys=["value"], sequence_by="timestamp")
+dp.create_sink("k_sink", "runnel-lake", {{"path": "{path}", "appId": "shop"}})
+for name in ("k_one", "k_two"):
+    dp.append_flow(target="k_sink", name=name)(lambda: spark.readStream.table("k_changes"))
+"""
+CHANGES_IN_SQL = """\
+CREATE STREAMING TABLE k_sql FLOW AUTO CDC FROM STREAM k_changes KEYS (value) SEQUENCE BY timestamp;
+CREATE STREAMING TABLE k_other;
+CREATE FLOW k_flow AS AUTO CDC INTO k_other FROM STREAM k_changes KEYS (value) SEQUENCE BY timestamp;
+"""
+
+
+def test_what_tables_and_sinks_cannot_take_is_refused_before_anything_runs(
+    open_project: Open, write_project: Write, tmp_path: Path
+) -> None:
+    files = {"one.py": HEAD + CHANGES.format(path=tmp_path / "lake"), "two.sql": CHANGES_IN_SQL}
+    session = open_project(write_project(files))
+    problems = found(session)
+    one_of(problems, r"^transformations/one.py:12: flow k_python: auto CDC changes rows of table k_python, .* upsert$")
+    one_of(problems, r"^transformations/two.sql:1: flow k_sql: auto CDC changes rows of table k_sql")
+    one_of(problems, r"^transformations/two.sql:3: flow k_flow: auto CDC changes rows of table k_other")
+    one_of(
+        problems, r"^transformations/one.py:13: sink k_sink: appId 'shop' is for one flow, and k_one and k_two write"
+    )
+    assert len(problems) == 4, problems
+    assert {str(problem) for problem in session.run().problems} == set(problems)
 
 
 def test_a_broker_that_answered_before_is_waited_for(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def check_sinks(project: Project, noted: Definitions, brokers: Brokers | None) -
     """The options of our own sinks; their columns are `columns.py`'s business."""
     for sink in noted.sinks.values():
         try:
-            reasons = list(_sink_reasons(sink, brokers))
+            reasons = [*_sink_reasons(sink, brokers), *_shared_id(sink, noted)]
         except OptionError as error:
             reasons = [str(error)]
         yield from (at_sink(project, sink, reason) for reason in reasons)
@@ -132,6 +132,16 @@ def _sink_reasons(sink: Sink, brokers: Brokers | None) -> Iterator[str]:
             yield from brokers.missing_topics(options.brokers, {options.topic}, created=True)
     elif sink.format == LAKE_SINK:
         parse_lake_options(sink.options)
+
+
+def _shared_id(sink: Sink, noted: Definitions) -> Iterator[str]:
+    """The batches of a second writer would be taken for those of the first."""
+    writers = sorted(flow.name for flow in noted.flows.values() if flow.target == sink.name)
+    if sink.format == LAKE_SINK and len(writers) > 1 and (named := parse_lake_options(sink.options).app_id):
+        yield (
+            f"appId '{named}' is for one flow, and {' and '.join(writers)} write here: leave it out, which gives each "
+            "its own, or make a sink for each"
+        )
 
 
 def _at(flow: FlowDefinition, message: str) -> Problem:

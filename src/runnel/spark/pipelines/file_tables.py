@@ -50,6 +50,7 @@ class _Flow:
     name: str
     file: str
     line: int | None
+    is_auto_cdc: bool
 
 
 def check_tables(
@@ -70,6 +71,9 @@ def check_tables(
         kept.pop(resolve(project, name), None)
     begun = _checkpoints(project, session) if kept else set()
     for table, (first, *others) in flows.items():
+        for flow in (first, *others):
+            if flow.is_auto_cdc:
+                yield _without_merge(table, flow)
         for other in others:
             yield Problem(
                 f"table {table} is written by flow {first.name} too: in a table of files Spark keeps one batch of each "
@@ -78,8 +82,8 @@ def check_tables(
                 other.line,
                 other.name,
             )
-        flow = resolve(project, first.name).table
-        if not others and table in kept and (*table, flow) not in begun and _has_rows(session, table):
+        own = (*table, resolve(project, first.name).table)
+        if not others and table in kept and own not in begun and _has_rows(session, table):
             yield Problem(
                 f"table {table} holds rows, and flow {first.name} has no checkpoint: another pipeline filled it, "
                 "or the flow was renamed, or its checkpoint deleted. Spark would pass over its first batches: choose "
@@ -90,6 +94,14 @@ def check_tables(
             )
 
 
+def _without_merge(table: TableName, flow: _Flow) -> Problem:
+    message = (
+        f"auto CDC changes rows of table {table}, and those of a table of files cannot be changed: give it a format "
+        "that takes MERGE, with its jars, or use a sink: runnel-lake with writeMode upsert"
+    )
+    return Problem(message, flow.file, flow.line, flow.name)
+
+
 def _flows_by_table(project: Project, noted: Definitions, session: SparkSession) -> dict[TableName, list[_Flow]]:
     """Of tables of files only."""
     sql_tables, sql_flows = streaming_definitions(project)
@@ -97,9 +109,10 @@ def _flows_by_table(project: Project, noted: Definitions, session: SparkSession)
     formats.update((resolve(project, table.name), table.table_format) for table in sql_tables)
     flows: defaultdict[TableName, list[_Flow]] = defaultdict(list)
     for flow in noted.flows.values():
-        flows[resolve(project, flow.target)].append(_Flow(flow.name, flow.file, flow.line))
+        flows[resolve(project, flow.target)].append(_Flow(flow.name, flow.file, flow.line, flow.relation is None))
     for sql_flow in sql_flows:
-        flows[resolve(project, sql_flow.target)].append(_Flow(sql_flow.name, sql_flow.file, sql_flow.line))
+        found = _Flow(sql_flow.name, sql_flow.file, sql_flow.line, sql_flow.is_auto_cdc)
+        flows[resolve(project, sql_flow.target)].append(found)
     default = _default_format(session)
     return {
         table: flows[table]

@@ -41,6 +41,7 @@ _NOISE = (
     re.compile(r"\s*\nSearch path: \[.*IF EXISTS\.", re.DOTALL),  # what to do about a table that is to be dropped
     re.compile(r"\s*\n\s+at [\w.$]+\(.*", re.DOTALL),
     re.compile(r"\s*SQLSTATE: \w+((; line \d+ pos \d+)?;\n.*)?", re.DOTALL),
+    re.compile(r";\n[^\n]+\n[+:]- .*", re.DOTALL),  # a plan, for what a stream cannot do
     re.compile(r"^(\(?org\.apache\.[\w.$]+\)?:? )+"),
     re.compile(r"^runnel\.[\w.]+: "),  # our own errors speak for themselves
 )

@@ -26,6 +26,12 @@ _FLOW = re.compile(
     rf"\bCREATE\s+FLOW\s+(?P<name>{NAME})\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO\s+(?:TABLE\s+)?(?P<target>{NAME})",
     re.IGNORECASE,
 )
+_CHANGES = re.compile(
+    rf"\bCREATE\s+FLOW\s+(?P<flow>{NAME})\s+(?:COMMENT\s+)?AS\s+AUTO\s+CDC\s+INTO\s+(?P<target>{NAME})"
+    r"|\bCREATE\s+(?:OR\s+REFRESH\s+)?STREAMING\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    rf"(?P<table>{NAME})[^;]*?\bFLOW\s+AUTO\s+CDC\b",
+    re.IGNORECASE,
+)
 _REFRESHED = re.compile(
     rf"\bCREATE\s+(?:\w+\s+)*?(?:STREAMING\s+TABLE|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{NAME})",
     re.IGNORECASE,
@@ -49,6 +55,7 @@ class SqlFlow:
     target: str
     file: str
     line: int
+    is_auto_cdc: bool = False
 
 
 def streaming_definitions(project: Project) -> tuple[list[SqlTable], list[SqlFlow]]:
@@ -63,6 +70,9 @@ def streaming_definitions(project: Project) -> tuple[list[SqlTable], list[SqlFlo
                 flows.append(SqlFlow(found["name"], found["name"], file, _line(text, found)))
         for found in _FLOW.finditer(text):
             flows.append(SqlFlow(found["name"], found["target"], file, _line(text, found)))
+        for found in _CHANGES.finditer(text):
+            target = found["target"] or found["table"]
+            flows.append(SqlFlow(found["flow"] or target, target, file, _line(text, found), is_auto_cdc=True))
     return tables, flows
 
 

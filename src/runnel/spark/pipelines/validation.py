@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.pipelines.spark_connect_pipeline import start_run
 
 from runnel.spark.pipelines.checks import (
@@ -121,6 +121,8 @@ def static_settings(project: Project, session: SparkSession) -> Iterator[Problem
     for name, value in project.spec.configuration.items():
         try:
             session.conf.set(name, value)
+        except IllegalArgumentException:  # a value that makes no sense, which the dry run tells
+            continue
         except PySparkException as error:
             if condition(str(error)) not in ("CANNOT_MODIFY_STATIC_CONFIG", "CANNOT_MODIFY_CONFIG"):
                 raise
