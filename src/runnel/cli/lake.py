@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runnel.cli.extras import plain_words
-from runnel.cli.options import bootstrap_options, chosen_bootstrap, json_option
+from runnel.cli.options import bootstrap_options, chosen_bootstrap, chosen_timeout_s, json_option
 from runnel.cli.output import counted, human_bytes, print_json, print_table
 from runnel.cli.progress import Progress
 from runnel.cli.verbs import Verbs
@@ -174,6 +174,7 @@ def verify(
     **place: Any,
 ) -> int:
     """Compare a table with its topic, record by record: gaps, duplicates, checksums. Exit code 1 if they differ."""
+    from runnel.spark.kafka_options import INT32_MAX
     from runnel.spark.lake.verify import verify as compare
     from runnel.spark.positions import OFFSETS_EXAMPLE, parse_offsets
 
@@ -182,8 +183,11 @@ def verify(
     destination = _destination(**place)
     until = parse_offsets("--offsets", offsets, OFFSETS_EXAMPLE) if offsets else None
     dead = _dead_letters(destination, dead_letters) if dead_letters else None
+    timeout_ms = str(max(1, round(min(chosen_timeout_s() * 1000, INT32_MAX))))
     source = {
         "kafka.bootstrap.servers": chosen_bootstrap(),
+        "kafka.default.api.timeout.ms": timeout_ms,
+        "kafka.request.timeout.ms": timeout_ms,
         "subscribe": topic,
         "kafka.isolation.level": isolation,
     }

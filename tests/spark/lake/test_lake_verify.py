@@ -200,6 +200,23 @@ def test_a_table_whose_books_are_damaged_is_told_in_one_line(
     assert done.output.count("\n") == 1, done.output
 
 
+def test_a_broker_is_waited_for_as_long_as_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's own patience, a minute without a word, is for queries."""
+    from runnel.spark.lake import verify as module
+
+    asked: dict[str, str] = {}
+
+    def compare(_table: object, _dead: object, source: dict[str, str], **more: object) -> Verdict:
+        asked.update(source)
+        return Verdict([], True)
+
+    monkeypatch.setattr(module, "verify", compare)
+    for more, timeout_ms in (((), "10000"), (("--timeout", "0.5"), "500"), (("--timeout", "1e300"), "2147483647")):
+        done = CliRunner().invoke(cli, ["lake", "verify", str(tmp_path), "--topic", "t", *more])
+        assert done.exit_code == 0, done
+        assert {asked[f"kafka.{name}.timeout.ms"] for name in ("request", "default.api")} == {timeout_ms}
+
+
 def replaced(path: Path, **columns: list[object]) -> Destination:
     """A table of the first two records, with other columns."""
     options = parse_lake_options({"path": str(path), "appId": "app"})
