@@ -231,6 +231,22 @@ def test_a_stream_in_steps(bootstrap: str, topic: str, sides: list[Side]) -> Non
 
 
 @pytest.mark.slow
+def test_a_query_that_starts_at_the_end_and_fails_at_first(
+    bootstrap: str, topic: str, sides: list[Side], run_stream: Callable[..., Any]
+) -> None:
+    def fail(batch: DataFrame) -> None:
+        raise RuntimeError("not yet")
+
+    for side in sides:
+        with pytest.raises(StreamingQueryException, match="not yet"):
+            run_stream(f"checkpoint-{side.connector}", fail, side.connector, subscribe=topic)
+    produce(bootstrap, topic, [*numbered(7, 2), *numbered(5, 0)])
+    for side in sides:
+        side.run(subscribe=topic)
+    assert len(agree(sides)) == 12
+
+
+@pytest.mark.slow
 def test_expired_offsets(bootstrap: str, topic: str, sides: list[Side]) -> None:
     options = {"subscribe": topic, "startingOffsets": "earliest"}
     for side in sides:
