@@ -1,10 +1,11 @@
-"""What options about waiting change, beyond being read: how often is asked, what is waited for, which error ends it.
+"""What options change, beyond being read: how often is asked, what is waited for, which error ends it, what is sent.
 
 A real broker behind a proxy that counts requests. Pauses are noted instead of slept, and nothing is timed.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from runnel.client.errors import ClientError
 from runnel.spark.planning import offsets as planning_offsets
 from runnel.spark.reading import fetching
 from runnel.wire.apis import ApiKey
-from runnel.wire.fetch import FetchRequest, FetchResponse
+from runnel.wire.fetch import FetchPartitionReply, FetchRequest, FetchResponse
 from spark.records import numbered, produce, read_batch, stream_reader, values
 from spark.test_fetching import change_replies
 
@@ -195,3 +196,49 @@ def test_a_fetch_is_held_no_longer_than_wanted(bootstrap: str, topic: str, monke
     held = {"kafka.fetch.min.bytes": str(1 << 30), "kafka.fetch.max.wait.ms": "1"}
     assert values(read_batch(bootstrap, subscribe=topic, **held)) == RECORDS
     assert asked == [(1 << 30, 1)]
+
+
+# kafka.fetch.max.bytes, kafka.max.partition.fetch.bytes, kafka.check.crcs, kafka.client.id ----------------------
+
+
+def test_a_fetch_asks_for_no_more_bytes_than_wanted(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, set[int]]] = []
+    encode = fetching.encode_fetch_request
+
+    def noting(version: int, request: FetchRequest) -> Any:
+        asked.append(
+            (request.max_bytes, {row.partition_max_bytes for each in request.topics for row in each.partitions})
+        )
+        return encode(version, request)
+
+    monkeypatch.setattr(fetching, "encode_fetch_request", noting)
+    sizes = {"kafka.fetch.max.bytes": "70000", "kafka.max.partition.fetch.bytes": "30000"}
+    assert values(read_batch(bootstrap, subscribe=topic, **sizes)) == RECORDS
+    assert asked == [(70_000, {30_000})]
+
+
+def test_checksums_are_looked_at_unless_that_is_not_wanted(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(row: FetchPartitionReply) -> FetchPartitionReply:
+        records = bytearray(row.records or b"")
+        records[-2] = ord("7")  # the last value; behind it is only how many headers there are
+        return row._replace(records=memoryview(records))
+
+    change_replies(monkeypatch, range(1_000_000), damaged)
+    with pytest.raises(ClientError, match="checksum of the batch at offset 0"):
+        read_batch(bootstrap, subscribe=topic)
+    rows = read_batch(bootstrap, subscribe=topic, **{"kafka.check.crcs": "false"})
+    assert values(rows) == [b"0", b"1", b"7"]
+
+
+def test_brokers_are_told_the_client_id() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        impatient = {"kafka.request.timeout.ms": "200", "kafka.default.api.timeout.ms": "0"}
+        with pytest.raises(ClientError):
+            read_batch(address, subscribe="t", **impatient, **{"kafka.client.id": "reports"})
+        with silent.accept()[0] as connection:
+            assert b"reports" in connection.recv(1024)
