@@ -19,7 +19,7 @@ import pytest
 from runnel.spark import java, spark_session
 from runnel.spark.java import JavaMissing, java_home, java_version, wrapped
 from runnel.spark.spark_home import spark_home
-from runnel.spark.spark_session import PythonMissing, plan_settings, prepare_environment
+from runnel.spark.spark_session import OnOneMachine, PythonMissing, check_jvm, plan_settings, prepare_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,6 +169,15 @@ def test_a_session_that_is_there_keeps_its_settings(spark: SparkSession) -> None
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
+
+
+def test_a_jvm_that_was_started_for_one_machine_is_not_taken_to_a_cluster(spark: SparkSession) -> None:
+    """Executors elsewhere could not reach it, and Spark would only say that there are no resources."""
+    with pytest.raises(
+        OnOneMachine, match=r"start a new process for spark://head:7077 \(in a notebook: restart the ker"
+    ):
+        check_jvm("spark://head:7077")
+    check_jvm(spark.sparkContext.master)
 
 
 PROGRAM = """

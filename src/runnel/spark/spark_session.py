@@ -35,10 +35,11 @@ EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
+HOST = "spark.driver.host"
 # What suits one machine: nothing listens beyond it, and data goes between the JVM and Python by Unix sockets.
 ON_ONE_MACHINE = {
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.driver.host": "127.0.0.1",
+    HOST: "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     # The default asks for the state of local files by starting processes, 42 for each trigger of a stream (ADR 11).
@@ -51,6 +52,10 @@ ON_ONE_MACHINE = {
 
 class PythonMissing(RuntimeError):
     """Spark could not plan reads here; the message says what to set."""
+
+
+class OnOneMachine(RuntimeError):
+    """The JVM of this process cannot be reached from others; the message says what to do."""
 
 
 def session(master: str | None = None, app_name: str | None = None, **conf: object) -> SparkSession:
@@ -81,6 +86,8 @@ def session(master: str | None = None, app_name: str | None = None, **conf: obje
         return _with(builder, settings)
     submitted = _submitted(os.environ)
     chosen = {"spark.app.name": APP_NAME_DEFAULT, **plan_settings({**submitted, **settings}, os.environ)}
+    if HOST not in chosen:
+        check_jvm(chosen["spark.master"])
     prepare_environment(chosen["spark.master"], os.environ)
     return _with(builder, {name: value for name, value in chosen.items() if submitted.get(name) != value})
 
@@ -156,6 +163,18 @@ def _one_python_for_all(environ: MutableMapping[str, str]) -> None:
             f"PYSPARK_PYTHON is {name}, which this machine does not have, and Spark plans reads here. Name a path that "
             "is right here and on the executors, or `python3`: here that is this Python, there the first on the PATH "
             "(which spark.executorEnv.PATH sets)"
+        )
+
+
+def check_jvm(master: str) -> None:
+    """A JVM outlives its sessions, and keeps what it was started with: executors elsewhere would call in vain."""
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm
+    if jvm is not None and not is_local(master) and jvm.System.getProperty(HOST) == ON_ONE_MACHINE[HOST]:
+        raise OnOneMachine(
+            f"this process has run a local session, and Spark's JVM listens on {ON_ONE_MACHINE[HOST]} since: start a "
+            f"new process for {master} (in a notebook: restart the kernel), or set {HOST} if that is on this machine"
         )
 
 
