@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -204,6 +205,35 @@ def test_what_is_sent_without_asking_for_replies_is_progress_too(
     written = source(bootstrap, {"topic": topic, **options}).writer(VALUE, overwrite=False).write(iter(rows))
     assert isinstance(written, Written)
     assert written.arrived == {TopicPartition(topic, 0): (35, -1)}
+
+
+# Leaders --------------------------------------------------------------------------------------------------------
+
+
+def test_each_leader_of_many_partitions_is_found_in_a_few_looks() -> None:
+    """A topic may have thousands of partitions, and every trigger asks the leaders of all."""
+    count, looks = 3000, 0
+
+    class Noted:
+        leader_id, is_offline = 7, False
+
+        def __init__(self, index: int) -> None:
+            self._index = index
+
+        @property
+        def index(self) -> int:
+            nonlocal looks
+            looks += 1
+            return self._index
+
+    partitions: Any = tuple(Noted(index) for index in range(count))
+    targets = [TopicPartition("t", index) for index in range(count)]
+    with Cluster(BrokerSettings("127.0.0.1:1")) as cluster:
+        cluster.view = ClusterView(None, -1, {}, {"t": TopicView("t", uuid4(), False, partitions)})
+        assert cluster.by_leader(targets) == {7: targets}
+        assert looks < 20 * count
+        with pytest.raises(ClientError, match="t/3000"):
+            cluster.partition(TopicPartition("t", count))
 
 
 # Connections ----------------------------------------------------------------------------------------------------

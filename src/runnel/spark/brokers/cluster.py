@@ -7,8 +7,10 @@ metadata, until `patience_s` has passed; then the last error is raised.
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from runnel.client.address import Address, parse_addresses
@@ -139,7 +141,9 @@ class Cluster:
         if topic is None or topic.error_code:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code
             raise refused(code, f"topic '{target.topic}'")
-        for partition in topic.partitions:
+        # They are in order, and of thousands each is looked for at every trigger.
+        at = bisect_left(topic.partitions, target.partition, key=attrgetter("index"))
+        for partition in topic.partitions[at : at + 1]:
             if partition.index == target.partition:
                 if partition.is_offline:
                     raise refused(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {target}")
