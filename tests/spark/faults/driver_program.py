@@ -13,7 +13,8 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from runnel.spark import session
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 TOPIC_SINK = "topic"
 WATCH_S = 1
 RESTARTS_MAX = 200
+STARTS_MAX = 5
 LAKE_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
@@ -71,11 +73,26 @@ def start(spark: SparkSession, plan: Plan, sink: str) -> Any:
 def started(spark: SparkSession, plan: Plan, sink: str) -> Any:
     """The query when it is at work, or has failed: Spark gives each Python process ten seconds to come up, which
     several at once may miss on a busy machine."""
-    query = start(spark, plan, sink)
+    query = start_at_last(spark, plan, sink)
     with contextlib.suppress(StreamingQueryException):
         while query.isActive and query.lastProgress is None and not query.status["message"].startswith("Waiting"):
             query.awaitTermination(WATCH_S)
     return query
+
+
+def start_at_last(spark: SparkSession, plan: Plan, sink: str) -> Any:
+    """Spark asks a Python process for the schema before there is a query, and that one may be killed too."""
+    for _ in range(STARTS_MAX - 1):
+        try:
+            return start(spark, plan, sink)
+        except (PySparkException, Py4JJavaError) as failure:
+            complain(f"restarted {sink}: not started", failure)
+    return start(spark, plan, sink)
+
+
+def complain(what: str, failure: Exception | None) -> None:
+    say(f"{what}: {str(failure).splitlines()[0] if failure else 'ended'}")
+    print(failure, file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
@@ -99,8 +116,7 @@ def supervise(spark: SparkSession, plan: Plan) -> None:
             restarts += 1
             if restarts > RESTARTS_MAX:
                 raise RuntimeError(f"{sink} failed {RESTARTS_MAX} times; the last time: {failure}")
-            say(f"restarted {sink}: {str(failure).splitlines()[0] if failure else 'ended'}")
-            print(failure, file=sys.stderr, flush=True)
+            complain(f"restarted {sink}", failure)
             running[sink] = started(spark, plan, sink)
     say("done")
 
