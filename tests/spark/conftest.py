@@ -25,6 +25,16 @@ QUERY_S = 120
 __all__ = ["REPOSITORY"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_kept() -> Iterator[None]:
+    """Tasks that ran in this process have left their connections to the next one, and there is no next."""
+    from runnel.spark.brokers import kept
+
+    yield
+    while kept._idle:
+        kept._idle.popitem()[1].close()
+
+
 @pytest.fixture(scope="session")
 def connector_jars() -> str | None:
     """Spark's own connector as `spark.jars` takes it, or None where it cannot be had."""
