@@ -30,6 +30,7 @@ EXIT_FAILED = 1
 MINUTES_ONCE = 180
 """How much of the shop's time --once sends: long enough for an outage of the payment provider."""
 PAUSE_S = 2.0
+TAKEN_UP = "the same command takes it up"
 # For many small batches on few cores: compiling plans and bytecode well takes longer than running them as they are.
 LIGHT = {"spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": "false"}
 LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -115,12 +116,13 @@ def _once(screen: Screen, play: Play, stop: StopRequest, parts: int, *, as_json:
     runs: list[RunResult] = []
     for part in range(parts):
         if stop.is_requested:  # perhaps while Spark started
-            raise click.Abort
+            break
         sent = play.send(MINUTES_ONCE * (part + 1) // parts - MINUTES_ONCE * part // parts)
         screen.step(f"{counted(sent, 'event')} sent", "to shop.orders, shop.payments, shop.clicks")
         runs.append(_run(screen, play, stop, len(runs) + 1))
     if stop.is_requested:
-        raise click.Abort
+        screen.step("stopped", TAKEN_UP)
+        return stop.exit_code
     result = play.result()
     screen.tables(result)
     found, differing = play.check()
@@ -147,7 +149,7 @@ def _go_on(screen: Screen, play: Play, stop: StopRequest) -> int:
             if number == 1:
                 _hints(screen, play)
             stop.wait(PAUSE_S)
-    screen.step("stopped", "the same command takes it up")
+    screen.step("stopped", TAKEN_UP)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from runnel.spark.pipelines.notes import RunNotes
 
 EXIT_FAILED = 1
-EXIT_BY_SIGNAL = 128
-"""Plus the signal's number, where a run was cut short."""
 
 
 @click.command()
@@ -93,7 +90,7 @@ class RunLoop:
 
     def run_once(self, full_refresh: tuple[str, ...], everything: bool, refresh: tuple[str, ...]) -> int:
         if self._stop.is_requested:
-            return self._exit_by_signal()
+            return self._stop.exit_code
         number = self._notes.begin_run()
         self._view.begin(number)
         try:
@@ -116,8 +113,5 @@ class RunLoop:
 
     def _exit_code(self, result: RunResult) -> int:
         if result.stopped:
-            return self._exit_by_signal()
+            return self._stop.exit_code
         return 0 if result.ok else EXIT_FAILED
-
-    def _exit_by_signal(self) -> int:
-        return EXIT_BY_SIGNAL + (self._stop.signal_number or signal.SIGTERM)

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from runnel.spark.pipelines import PipelineSession
 
+EXIT_BY_SIGNAL = 128
+"""Plus the signal's number, where something was cut short."""
+
 
 class StopRequest:
     """The first signal is a wish; a second Ctrl-C ends at once."""
@@ -53,6 +56,11 @@ class StopRequest:
     @property
     def is_requested(self) -> bool:
         return self._requested.is_set()
+
+    @property
+    def exit_code(self) -> int:
+        """Of work that was cut short; SIGTERM's where nobody here has seen a signal."""
+        return EXIT_BY_SIGNAL + (self.signal_number or signal.SIGTERM)
 
     def wait(self, seconds: float) -> bool:
         return self._requested.wait(seconds)
