@@ -24,6 +24,20 @@ from runnel.spark.pipelines.starter import make_project
 DEADLINE_S = 300.0
 # No topic: this is about the process, and a flow without Python workers starts fast.
 FLOW = "CREATE MATERIALIZED VIEW numbers AS SELECT id FROM range(5);"
+# What `run` does around Spark.
+RUNS = """
+import sys
+from runnel.cli.pipeline_stop import StopRequest
+from runnel.spark.pipelines.notes import RunNotes
+from runnel.spark.pipelines.project import load_project
+
+stop = StopRequest()
+with RunNotes(load_project(sys.argv[1])) as notes, stop.listening():
+    notes.begin_run()
+    print("runs", flush=True)
+    stop.wait(300)
+    notes.end_run("stopped", None)
+"""
 BLOCKED = "import sys; sys.modules['pyspark'] = None\nfrom runnel.cli.main import cli\ncli.main(sys.argv[1:])"
 
 
@@ -90,6 +104,20 @@ def test_a_process_is_watched_and_stopped(running: tuple[Path, subprocess.Popen[
     shown = runnel("pipeline", "status", str(folder)).stdout
     assert shown.startswith("project: stopped (run "), shown
     assert runnel("pipeline", "stop", str(folder)).returncode == 1, "nothing to stop"
+
+
+def test_stop_waits_for_the_end_of_a_run(write_project: Callable[[Mapping[str, str]], Path]) -> None:
+    folder = str(write_project({"numbers.sql": FLOW}))
+    with subprocess.Popen([sys.executable, "-c", RUNS, folder], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "runs\n"
+        stopped = runnel("pipeline", "stop", folder)
+        assert process.wait(DEADLINE_S) == 0
+    assert stopped.returncode == 0, stopped.stderr
+    assert stopped.stderr == f"project: asked pid {process.pid} to stop\n"
+    assert stopped.stdout.startswith("project: stopped (run 1, ended "), stopped.stdout
+    again = runnel("pipeline", "stop", folder)
+    assert (again.returncode, again.stderr.startswith("project does not run: stopped (run 1")) == (1, True), again
 
 
 @pytest.mark.slow
