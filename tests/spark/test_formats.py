@@ -18,6 +18,7 @@ from pyspark.sql.types import IntegerType, StructType
 
 from runnel.spark import from_avro, from_json, from_protobuf, infer_json_schema
 from runnel.spark.errors import OptionError
+from runnel.spark.formats import json_values
 from runnel.spark.formats.avro_values import AvroDecoder, spark_type
 from runnel.spark.formats.outcome import outcomes
 from runnel.spark.formats.protobuf_values import ProtobufDecoder, _describe, _struct
@@ -437,6 +438,15 @@ def test_json_may_have_any_names(frame_of: Callable[..., DataFrame]) -> None:
     row = {"_corrupt_record": 1, "corrupt": 2, "end": 3, "value": 4}
     frame = frame_of([json.dumps(row).encode()])
     assert decoded(frame, from_json("value", infer_json_schema(frame))) == [(row, None)]
+
+
+def test_a_sample_of_large_json_is_a_small_one(
+    frame_of: Callable[..., DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = frame_of([b'{"id": 1}', b'{"total": 1}', b'{"note": ""}'])
+    for most, names in ((24, ["id", "total"]), (23, ["id", "total"]), (20, ["id"]), (1, ["id"])):
+        monkeypatch.setattr(json_values, "SAMPLE_CHARACTERS_MAX", most)
+        assert infer_json_schema(frame).names == names
 
 
 def test_json_with_a_name_twice_is_no_sample(frame_of: Callable[..., DataFrame]) -> None:

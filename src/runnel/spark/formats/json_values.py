@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 WHOLE, END, CORRUPT = "whole", "end", "corrupt"
 SAMPLE_ROWS = 1000
+SAMPLE_CHARACTERS_MAX = 16 << 20
+"""The sample goes to Spark as a part of a query, of which the JVM makes several copies."""
 NUMBER_CHARACTERS_MAX = 1000
 """Longer numbers are errors to Spark's parser."""
 DEPTH_MAX = 100
@@ -54,7 +57,7 @@ def _in_map(text: Column, secret: str) -> Column:
 def infer_json_schema(frame: DataFrame, column: str = "value", rows: int = SAMPLE_ROWS) -> StructType:
     """The schema of the first rows that are JSON objects, all their fields together."""
     sample = frame.select(functions.col(column).cast("string").alias("text")).filter("text is not null").limit(rows)
-    texts = [text for (text,) in sample.collect() if _is_object(text)]
+    texts = list(_first([text for (text,) in sample.collect() if _is_object(text)]))
     if not texts:
         raise OptionError(f"none of the first {rows} rows of column '{column}' is a JSON object: give the schema")
     array = functions.schema_of_json(functions.lit(f"[{','.join(texts)}]"))
@@ -63,6 +66,16 @@ def infer_json_schema(frame: DataFrame, column: str = "value", rows: int = SAMPL
     if not isinstance(found, ArrayType) or not isinstance(found.elementType, StructType):
         raise OptionError(f"column '{column}' holds {described}, which is no table: give the schema")
     return found.elementType
+
+
+def _first(texts: list[str]) -> Iterator[str]:
+    """One at least, and not too much of them."""
+    left = SAMPLE_CHARACTERS_MAX
+    for number, text in enumerate(texts):
+        left -= len(text)
+        if number and left < 0:
+            return
+        yield text
 
 
 def _is_object(text: str) -> bool:
