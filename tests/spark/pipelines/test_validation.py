@@ -327,6 +327,15 @@ def test_graphs_that_cannot_be(open_project: Open, write_project: Write, definit
     assert re.match(rf"transformations/graph.sql:\d: .*({complaint})", problem, re.DOTALL), problem
 
 
+def test_a_flow_of_a_sql_file_into_a_sink_is_found_in_it(open_project: Open, write_project: Write) -> None:
+    """Spark takes such flows from Python only, and names them in plain text."""
+    sinks = "dp.create_sink('n_sink', 'console')\n@dp.table\ndef n_rate():\n"
+    sinks += "    return spark.readStream.format('rate').load()\n"
+    flow = "\nCREATE FLOW n_flow AS INSERT INTO n_sink BY NAME SELECT * FROM STREAM n_rate;"
+    (problem,) = found(open_project(write_project({"sinks.py": HEAD + sinks, "flow.sql": flow})))
+    assert re.match(r"transformations/flow.sql:2: Unsupported destination .*n_sink in flow: .*n_flow", problem), problem
+
+
 def test_settings_that_make_no_sense_are_told(open_project: Open, write_project: Write) -> None:
     folder = write_project({"one.sql": "CREATE MATERIALIZED VIEW c_two AS SELECT 1 AS x;"})
     with (folder / "spark-pipeline.yml").open("a") as spec:

@@ -31,8 +31,9 @@ from runnel.spark.pipelines.spec_file import Problem
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
-# How Spark writes names of tables and flows into its messages: 'catalog.database.table', or each part in backticks.
-_NAMES = re.compile(r"(?<=')[\w.-]+(?=')|`[^`]+`(?:\.`[^`]+`)*")
+# How Spark writes names of tables and flows into its messages: 'catalog.database.table', or each part in backticks, or
+# catalog.database.table.
+_NAMES = re.compile(r"(?<=')[\w.-]+(?=')|`[^`]+`(?:\.`[^`]+`)*|\b\w+\.\w+\.\w+\b")
 WRITE_ONLY = ("memory",)
 """A format of Spark's own that nothing can be read from."""
 
