@@ -5,6 +5,7 @@ import datetime
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -222,6 +223,18 @@ def test_compaction_leaves_alone_what_somebody_else_has_replaced(tmp_path: Path)
     late.compact(1 << 20)
     assert [row["offset"] for row in content(options)] == [0, 1, 2, 3]
     assert len(open_table(options.destination).file_sizes()) == 2
+
+
+def test_icebergs_commits_do_not_carry_the_tables_past_and_lose_nothing_of_it(tmp_path: Path) -> None:
+    """pyiceberg copies all snapshots a dozen times in a commit: those of a stream would slow it down more and more."""
+    options = parse_lake_options({"path": str(tmp_path / "orders"), "tableFormat": "iceberg", "appId": "app"})
+    for number in range(4):
+        commit(options, number, rows((f"k{number}", b"v", number, MONDAY)), how=HOW if number == 3 else None)
+    table: Any = open_table(options.destination)
+    assert len(table._checked(None).metadata.snapshots) == 1
+    whole = table._open().metadata
+    assert len(whole.snapshots) == len(whole.snapshot_log) == 4
+    assert table._open().scan(snapshot_id=whole.snapshots[1].snapshot_id).to_arrow().num_rows == 2
 
 
 def test_expiry_leaves_no_manifest_that_no_snapshot_needs(tmp_path: Path) -> None:

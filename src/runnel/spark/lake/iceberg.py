@@ -139,7 +139,7 @@ class IcebergLakeTable:
         table = self._open()
         check_new(stamp, _last_batch(table, stamp.app_id) if stamp is not None else None)
         properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0", **settings}
-        table.metadata = table.metadata.model_copy(update={"properties": properties})
+        table.metadata = table.metadata.model_copy(update={"properties": properties, **_without_past(table)})
         return table
 
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
@@ -285,6 +285,13 @@ def _lacking(destination: Destination, table: Table, schema: pa.Schema) -> list[
                 f"column '{field.name}' of {destination.path} was renamed or dropped: write it under another name"
             )
     return lacking
+
+
+def _without_past(table: Table) -> dict[str, Any]:
+    """A commit needs the current snapshot alone, and pyiceberg copies all that there are a dozen times for it: of a day
+    of a stream, for seconds. The catalog has them, and adds to those."""
+    current = table.current_snapshot()
+    return {"snapshots": [current] if current is not None else [], "snapshot_log": [], "metadata_log": []}
 
 
 def _add_nothing(transaction: Transaction) -> None:
