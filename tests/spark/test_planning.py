@@ -66,6 +66,9 @@ def test_a_large_partition_is_split_and_small_ones_share_a_task() -> None:
     planned = plan_tasks([large, *small], None, None)
     assert [row.size for task in planned for row in task if row.target == T0] == [250_000] * 4
     assert [len(task) for task in planned if task[0].target.topic == "s"] == [50, 50]
+    assert plan_tasks([large, *small], None, None, whole=True) == [task for task in planned if len(task) > 1] + [
+        (large,)
+    ]
 
 
 @pytest.mark.parametrize("tasks_min", [None, 3000])

@@ -23,6 +23,7 @@ from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.brokers.commits import GroupCommits
 from runnel.spark.errors import DataLoss
 from runnel.spark.kafka_options import BrokerSettings
+from runnel.spark.planning import tasks as tasks_module
 from runnel.spark.stream_reader import StreamReader
 from runnel.wire.apis import ApiKey
 from runnel.wire.errors import ErrorCode
@@ -104,6 +105,24 @@ def test_max_offsets_per_trigger(bootstrap: str, topic: str, open_reader: Callab
     assert len(rows) == 10
     assert reader.reportLatestOffset() == {topic: {"0": 90, "1": 10}}, "what waits is reported, not what was taken"
     assert reader.latestOffset(start, ALL) == {topic: {"0": 90, "1": 10}}, "Trigger.Once asks for everything"
+
+
+@pytest.mark.parametrize(("options", "tasks"), [({}, 1), ({"minPartitions": "4"}, 4), ({"minPartitions": "1"}, 2)])
+def test_partitions_are_whole_unless_more_tasks_are_asked_for(
+    bootstrap: str,
+    topic: str,
+    open_reader: Callable[..., StreamReader],
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, str],
+    tasks: int,
+) -> None:
+    """Tasks run side by side: halves of a partition would reach another topic in any order."""
+    monkeypatch.setattr(tasks_module, "TASK_RECORDS_MIN", 10)
+    monkeypatch.setattr(tasks_module, "TASK_RECORDS_MAX", 10)
+    produce(bootstrap, topic, [*numbered(40), *numbered(40, 1)])
+    reader = open_reader(subscribe=topic, startingOffsets="earliest", **options)
+    start = reader.initialOffset()
+    assert len(reader.partitions(start, reader.latestOffset(start, ALL))) == tasks
 
 
 def test_min_offsets_per_trigger(bootstrap: str, topic: str, open_reader: Callable[..., StreamReader]) -> None:

@@ -131,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = compare(starts, ends, offsets.earliest, self._missing)
         self._compare_topics(ends)
         ranges = offsets.ranges(starts, ends)
-        tasks = plan_tasks(ranges, self._options.partitions_min, self._options.records_per_partition_max)
+        tasks = plan_tasks(ranges, self._options.partitions_min, self._options.records_per_partition_max, whole=True)
         return [ReadTask(task) for task in tasks]
 
     def _note_topics(self) -> None:

@@ -1,7 +1,8 @@
 """Offset ranges to tasks: large ranges are split, small ones share a task. No I/O.
 
 In: ranges, and the options minPartitions and maxRecordsPerPartition, which mean what they mean in Spark's connector; a
-query that gives neither gets tasks of a decent size. Out: the ranges of each task.
+query that gives neither gets tasks of a decent size. Those of a stream hold whole partitions: tasks run side by side,
+and on the way to another topic no record may overtake an older one of its key. Out: the ranges of each task.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SHARED_RECORDS_MAX = 50_000
 
 
 def plan_tasks(
-    ranges: Sequence[OffsetRange], tasks_min: int | None, records_max: int | None
+    ranges: Sequence[OffsetRange], tasks_min: int | None, records_max: int | None, *, whole: bool = False
 ) -> list[tuple[OffsetRange, ...]]:
     """No task gets two ranges of one partition; empty ranges get none."""
     ranges = sorted(row for row in ranges if row.size > 0)
@@ -29,6 +30,8 @@ def plan_tasks(
         ranges = list(_at_least(ranges, tasks_min))
     if tasks_min is not None or records_max is not None:
         return [(row,) for row in ranges]
+    if whole:
+        return _shared(ranges)
     size = max(TASK_RECORDS_MIN, min(TASK_RECORDS_MAX, sum(row.size for row in ranges) // TASKS_WANTED))
     parts = [part for row in ranges for part in _split(row, -(-row.size // size))]
     return _shared(parts)
