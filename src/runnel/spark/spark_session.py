@@ -62,7 +62,7 @@ def session(master: str | None = None, app_name: str | None = None, **conf: obje
     """The session for these settings; any Spark setting may be given, as `**{"spark.driver.memory": "2g"}`.
 
     `master` is what Spark calls so, or a Spark Connect server: `sc://host`. It may also come as `spark.master` or
-    `spark.remote`, from spark-submit, or from the environment (MASTER, SPARK_REMOTE).
+    `spark.remote`, from spark-submit, `spark-defaults.conf`, or the environment (MASTER, SPARK_REMOTE).
     """
     from pyspark.sql import SparkSession
 
