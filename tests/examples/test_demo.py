@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from harness.conditions import wait_until
 from harness.process import BrokerProcess, watched
 from runnel.cli.demo import _once
+from runnel.cli.demo_broker import serving
 from runnel.cli.demo_lock import alone_in
 from runnel.cli.demo_screen import Screen
 from runnel.cli.pipeline_stop import StopRequest
@@ -105,6 +107,36 @@ def test_a_demo_that_is_killed_takes_its_broker_and_spark_along(tmp_path: Path) 
         demo.kill()
         demo.wait()
     wait_until(lambda: not processes_of(tmp_path), "the end of all its processes")
+
+
+@pytest.mark.slow
+def test_a_demo_whose_broker_ends_says_so(tmp_path: Path) -> None:
+    """Spark would wait for it, and try again, for many minutes."""
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        demo = subprocess.Popen(
+            command("--port", "0"), cwd=tmp_path, env=environment(tmp_path), stdout=output, stderr=output
+        )
+    try:
+        wait_until(lambda: "events flow" in log.read_text(), "the first run", DEADLINE_S)
+        (broker,) = [child for child in psutil.Process(demo.pid).children() if "serve" in child.cmdline()]
+        broker.kill()
+        assert demo.wait(DEADLINE_S) == 1
+    finally:
+        demo.kill()
+        demo.wait()
+    assert "Error: the broker has ended; what it said last is in runnel-demo/broker.log" in log.read_text()
+
+
+def test_a_broker_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
+    ended = threading.Event()
+    with serving(tmp_path / "data", 0, tmp_path / "log", ended.set):
+        pass
+    assert not ended.is_set()
+    with serving(tmp_path / "data", 0, tmp_path / "log", ended.set):
+        (broker,) = [child for child in psutil.Process().children() if str(tmp_path) in " ".join(child.cmdline())]
+        broker.kill()
+        assert ended.wait(DEADLINE_S)
 
 
 @pytest.mark.slow

@@ -91,8 +91,9 @@ def demo(
             per_minute = events / MINUTES_ONCE if once else rate
             ledger = place.load(seed, max(1, round(per_minute / RECORDS_PER_SESSION)))
             screen = Screen(quiet=as_json)
-            with serving(data_dir or place.broker_data, port, place.broker_log) as address, stop.listening():
-                screen.step(f"broker at {address}", f"data in {shown(data_dir or place.broker_data)}")
+            data = data_dir or place.broker_data
+            with serving(data, port, place.broker_log, stop.request) as address, stop.listening():
+                screen.step(f"broker at {address}", f"data in {shown(data)}")
                 place.write_project(address)
                 with _spark(screen, place, master) as session, stop.interrupting(session):
                     play = Play(place, address, ledger, session)
@@ -121,7 +122,7 @@ def _once(screen: Screen, play: Play, stop: StopRequest, parts: int, *, as_json:
         screen.step(f"{counted(sent, 'event')} sent", "to shop.orders, shop.payments, shop.clicks")
         runs.append(_run(screen, play, stop, len(runs) + 1))
     if stop.is_requested:
-        screen.step("stopped", TAKEN_UP)
+        _stopped(screen, play, stop)
         return stop.exit_code
     result = play.result()
     screen.tables(result)
@@ -149,8 +150,16 @@ def _go_on(screen: Screen, play: Play, stop: StopRequest) -> int:
             if number == 1:
                 _hints(screen, play)
             stop.wait(PAUSE_S)
-    screen.step("stopped", TAKEN_UP)
+    _stopped(screen, play, stop)
     return 0
+
+
+def _stopped(screen: Screen, play: Play, stop: StopRequest) -> None:
+    """By somebody, or because the broker has ended: Spark would wait for that for many minutes."""
+    if stop.signal_number is None:
+        log = shown(play.folder.broker_log)
+        raise click.ClickException(f"the broker has ended; what it said last is in {log}, and {TAKEN_UP}")
+    screen.step("stopped", TAKEN_UP)
 
 
 def _run(screen: Screen, play: Play, stop: StopRequest, number: int) -> RunResult:

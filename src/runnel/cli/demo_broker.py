@@ -1,6 +1,7 @@
 """The broker of a demo: a `runnel serve` of its own process, from its ready line to SIGTERM.
 
-In: a data directory and a port. Out: its address; ClickException with the cure where it does not start.
+In: a data directory and a port. Out: its address; ClickException with the cure where it does not start, and a call
+where it ends by itself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import ctypes
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +24,7 @@ LOG_CHARACTERS = 2000
 
 
 @contextmanager
-def serving(data_dir: Path, port: int, log: Path) -> Iterator[str]:
+def serving(data_dir: Path, port: int, log: Path, on_end: Callable[[], None]) -> Iterator[str]:
     command = [sys.executable, "-m", "runnel", "serve", "--data-dir", str(data_dir), "--listen", f"127.0.0.1:{port}"]
     with log.open("w") as errors:
         # In a session of its own: Ctrl-C is for us, and the broker ends after those who talk to it.
@@ -35,9 +37,19 @@ def serving(data_dir: Path, port: int, log: Path) -> Iterator[str]:
             start_new_session=True,
             preexec_fn=_end_with_parent,
         )
+    stopping = threading.Event()
+
+    def watch() -> None:
+        process.wait()
+        if not stopping.is_set():
+            on_end()
+
     try:
-        yield _address(process, port, log)
+        address = _address(process, port, log)
+        threading.Thread(target=watch, name="demo-broker", daemon=True).start()
+        yield address
     finally:
+        stopping.set()
         _stop(process)
 
 

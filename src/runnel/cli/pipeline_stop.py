@@ -40,6 +40,9 @@ class StopRequest:
         if self.is_requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal_number = number
+        self.request()
+
+    def request(self) -> None:
         self._requested.set()
         if self._session is not None:
             # Not here: this may have interrupted the very code that talks to Spark.
