@@ -12,7 +12,15 @@ import pytest
 
 from runnel.spark.pipelines.catalog_copy import copied_catalog
 from runnel.spark.pipelines.own_catalog import FREE_S, is_made, remove_half_made, wait_until_free
-from runnel.spark.pipelines.project import CATALOG_KIND, JAVA_OPTIONS, METASTORE, WAREHOUSE, Project, load_project
+from runnel.spark.pipelines.project import (
+    CATALOG_KIND,
+    JAVA_OPTIONS,
+    METASTORE,
+    RESOURCES,
+    WAREHOUSE,
+    Project,
+    load_project,
+)
 from runnel.spark.pipelines.starter import make_project
 
 HOLD = "import fcntl, sys; file = open(sys.argv[1], 'r+b'); fcntl.lockf(file, fcntl.LOCK_EX); print(1, flush=True)"
@@ -55,6 +63,7 @@ def test_a_catalog_is_copied_and_stays(project: Project) -> None:
         assert (copy / "service.properties").read_text() == "x"
         assert settings[JAVA_OPTIONS] == f'-Dmine=1 "-Dderby.stream.error.file={copy.parent}/derby.log"'
         assert settings[WAREHOUSE] == f"{copy.parent}/tables", "a database that is made leaves no folder"
+        assert settings[RESOURCES] == f"{copy.parent}/resources"
     assert not copy.exists()
     with copied_catalog(project, {**own, JAVA_OPTIONS: "-Dmine=2"}) as settings:
         assert settings[JAVA_OPTIONS] == "-Dmine=2"

@@ -18,6 +18,7 @@ from runnel.spark.pipelines.project import (
     CATALOG_KIND,
     JAVA_OPTIONS,
     METASTORE,
+    RESOURCES,
     WAREHOUSE,
     Project,
     derby_log_option,
@@ -37,7 +38,8 @@ def copied_catalog(project: Project, settings: Mapping[str, str]) -> Iterator[di
         return
     with tempfile.TemporaryDirectory(prefix="runnel-catalog-") as name:
         folder = Path(name)
-        changed = {WAREHOUSE: str(folder / "tables")}  # for a database that is made there: its folder goes with it
+        # For a database that is made there: its folder goes with it, and so does Hive's.
+        changed = {WAREHOUSE: str(folder / "tables"), RESOURCES: str(folder / "resources")}
         if is_made(project.metastore):
             _copy(project.metastore, folder / "metastore")
             changed |= {METASTORE: derby_url(folder / "metastore"), JAVA_OPTIONS: _options(project, settings, folder)}

@@ -22,6 +22,8 @@ CATALOG_KIND = "spark.sql.catalogImplementation"
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 WAREHOUSE = "spark.sql.warehouse.dir"
 METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
+RESOURCES = "spark.hadoop.hive.downloaded.resources.dir"
+"""Hive makes this folder and leaves it: in /tmp, one for each JVM, unless it is told where."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Project(Place):
             CATALOG_KIND: "hive",
             WAREHOUSE: f"{self.storage.rstrip('/')}/{TABLES_FOLDER}",
             METASTORE: self.derby_url,
+            RESOURCES: str(self.notes / "resources"),
             JAVA_OPTIONS: derby_log_option(self.notes),
             **self.spec.configuration,
         }
