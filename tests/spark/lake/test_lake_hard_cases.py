@@ -449,12 +449,13 @@ def test_dead_letters_do_not_go_into_the_table(tmp_path: Path, place: str) -> No
     assert options_of(tmp_path, "delta", deadLetterPath=str(tmp_path / "lake" / "orders-dead")).dead_letters
 
 
-def test_text_that_is_none_is_refused_by_iceberg_with_the_cure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [None, Upsert(("value",), "offset", None), Upsert(("offset",), None, None)], ids=str)
+def test_text_that_is_none_is_refused_by_iceberg_with_the_cure(tmp_path: Path, how: Upsert | None) -> None:
     """What Spark casts to text need not be text."""
     text = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"], pa.binary()).buffers())
     batch = pa.record_batch([pa.array([0]), text], ["offset", "value"])
     with pytest.raises(OptionError, match=r"no UTF-8, which Iceberg does not take: write make_valid_utf8\(column\)"):
-        commit(options_of(tmp_path, "iceberg"), 0, batch)
+        commit(options_of(tmp_path, "iceberg"), 0, batch, how=how)
 
 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)

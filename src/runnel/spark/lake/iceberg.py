@@ -142,6 +142,7 @@ class IcebergLakeTable:
         table.metadata = table.metadata.model_copy(update={"properties": properties, **_without_past(table)})
         return table
 
+    @_conflicts()
     def upsert(self, rows: pa.Table, how: Upsert, stamp: Stamp | None) -> None:
         """Delete what the batch knows better, then insert it: one commit of both."""
         table = self._checked(stamp)
@@ -153,7 +154,7 @@ class IcebergLakeTable:
         replaced = [key for key, _ in _keys_and_orders(rows, how) if key in known]
         if how.value_column:
             rows = rows.filter(pc.is_valid(rows.column(how.value_column)))
-        with _conflicts(), table.transaction() as transaction:
+        with table.transaction() as transaction:
             if replaced:
                 transaction.delete(_any_key(replaced, how))
             if rows.num_rows:
