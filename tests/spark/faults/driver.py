@@ -20,6 +20,7 @@ from spark.faults.driver_program import TOPIC_SINK, Plan
 PROGRAM = Path(__file__).with_name("driver_program.py")
 START_S = 300
 FINISH_S = 600
+RESTARTS_SHOWN = 10
 # What a batch leaves behind on its way, in this order; a kill falls right after one of them.
 STAGES = ("planned", "written", "committed", "noted")
 # What changes in a table when a task writes, and when the driver commits.
@@ -109,7 +110,8 @@ class Driver:
     def _alive(self) -> bool:
         code = self._running().poll()
         if code is not None and code != 0:
-            raise AssertionError(f"the driver ended with {code}:\n{self.complaints()}")
+            told = "\n".join(self.restarts()[-RESTARTS_SHOWN:])
+            raise AssertionError(f"the driver ended with {code}:\n{told}\n{self.complaints()}")
         return True
 
     def _running(self) -> subprocess.Popen[bytes]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TOPIC_SINK = "topic"
 WATCH_S = 1
 RESTARTS_MAX = 200
-STARTS_MAX = 5
+STARTS_MAX = 20
 LAKE_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
@@ -81,7 +81,7 @@ def started(spark: SparkSession, plan: Plan, sink: str) -> Any:
 
 
 def start_at_last(spark: SparkSession, plan: Plan, sink: str) -> Any:
-    """Spark asks a Python process for the schema before there is a query, and that one may be killed too."""
+    """Spark asks a Python process for the schema before there is a query, and that one may be killed, or late, too."""
     for _ in range(STARTS_MAX - 1):
         try:
             return start(spark, plan, sink)
