@@ -228,13 +228,29 @@ def test_records_that_expire_after_planning(bootstrap: str, topic: str) -> None:
     def expire() -> None:
         delete_records(bootstrap, topic, 0, 6)
 
+    start = {"startingOffsets": f'{{"{topic}":{{"0":0,"1":0}}}}'}
     with pytest.raises(DataLoss, match=rf"COULD_NOT_READ_OFFSET_RANGE\].*Offsets 0 to 5 of {topic}/0"):
-        planned_then_changed(bootstrap, topic, expire)
+        planned_then_changed(bootstrap, topic, expire, **start)
     produce(bootstrap, topic, numbered(10, 1))
     rest = planned_then_changed(
         bootstrap, topic, lambda: delete_records(bootstrap, topic, 1, 8), failOnDataLoss="false"
     )
     assert rest == [b"6", b"7", b"8", b"9", b"8", b"9"]
+
+
+@pytest.mark.parametrize("starting", ["earliest", '{"TOPIC":{"0":-2,"1":0}}'])
+def test_the_oldest_record_is_that_of_the_time_of_reading(bootstrap: str, topic: str, starting: str) -> None:
+    """Tasks of a long query begin long after it was planned, and retention does not wait for them."""
+    options = {"startingOffsets": starting.replace("TOPIC", topic)}
+    produce(bootstrap, topic, numbered(10), **{"batch.num.messages": 1})
+    assert planned_then_changed(bootstrap, topic, lambda: delete_records(bootstrap, topic, 0, 4), **options) == [
+        b"%d" % number for number in range(4, 10)
+    ]
+    with pytest.raises(DataLoss, match=rf"Offsets 7 to 7 of {topic}/0"):  # the second of two tasks: a gap between them
+        planned_then_changed(
+            bootstrap, topic, lambda: delete_records(bootstrap, topic, 0, 8), minPartitions="2", **options
+        )
+    assert planned_then_changed(bootstrap, topic, lambda: delete_records(bootstrap, topic, 0, 10), **options) == []
 
 
 def test_all_records_expire_after_planning(bootstrap: str, topic: str) -> None:

@@ -140,6 +140,18 @@ def test_deleted_records_and_added_partitions(load: Callable[..., DataFrame], bo
     assert len(both(load, subscribe=topic)) == 210 - 33 + 3
 
 
+@pytest.mark.slow
+def test_records_that_expire_before_a_task_begins(load: Callable[..., DataFrame], bootstrap: str, topic: str) -> None:
+    planned = {
+        connector: load(connector, subscribe=topic).select("partition", "offset").rdd for connector in (OURS, THEIRS)
+    }
+    assert all(rows.getNumPartitions() for rows in planned.values())
+    delete_records(bootstrap, topic, 0, 33)
+    ours, theirs = (sorted(map(tuple, planned[connector].collect())) for connector in (OURS, THEIRS))
+    assert ours == theirs
+    assert len(ours) == 210 - 33
+
+
 def add_partition(bootstrap: str, topic: str, total: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for done in admin.create_partitions([NewPartitions(topic, total)]).values():

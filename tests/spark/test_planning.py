@@ -71,6 +71,12 @@ def test_a_large_partition_is_split_and_small_ones_share_a_task() -> None:
     ]
 
 
+def test_only_the_first_task_of_a_partition_may_begin_later_than_planned() -> None:
+    """What expires before another is a gap behind records that were read."""
+    oldest = OffsetRange(T0, 0, 1_000_000, from_earliest=True)
+    assert [row.from_earliest for (row,) in plan_tasks([oldest], None, None)] == [True, False, False, False]
+
+
 @pytest.mark.parametrize("tasks_min", [None, 3000])
 def test_each_of_many_partitions_is_looked_at_a_few_times(
     tasks_min: int | None, monkeypatch: pytest.MonkeyPatch

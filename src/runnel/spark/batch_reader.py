@@ -14,9 +14,10 @@ from runnel.spark.brokers.cluster import Cluster
 from runnel.spark.errors import OptionError
 from runnel.spark.planning.offsets import OffsetReader
 from runnel.spark.planning.tasks import plan_tasks
+from runnel.spark.positions import EARLIEST
 from runnel.spark.reading.task import ReadTask, read_plan, read_task
 from runnel.spark.row_schema import arrow_schema
-from runnel.spark.source_options import AtOffsets, Edge, SourceOptions, batch_limits
+from runnel.spark.source_options import AtOffsets, Edge, SourceOptions, batch_limits, stands_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +47,10 @@ class BatchReader(DataSourceReader):
                         f"the start of {target} ({start}) lies after its end ({ends[target]}): look at the options "
                         "starting... and ending..., and whether the topic was deleted and created anew"
                     )
-            ranges = offsets.ranges(starts, ends)
+            ranges = [
+                row._replace(from_earliest=stands_for(starting, row.target, EARLIEST))
+                for row in offsets.ranges(starts, ends)
+            ]
         tasks = plan_tasks(ranges, self._options.partitions_min, self._options.records_per_partition_max)
         return [ReadTask(task) for task in tasks]
 

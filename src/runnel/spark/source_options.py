@@ -185,6 +185,13 @@ def parse_source_options(options: Mapping[str, str]) -> SourceOptions:
     )
 
 
+def stands_for(limit: Limit, target: TopicPartition, edge: int) -> bool:
+    """Whether a limit means EARLIEST, or LATEST, for this partition, wherever that is when it is looked up."""
+    if isinstance(limit, AtOffsets):
+        return limit.offsets.get(target) == edge
+    return limit == Edge(edge)
+
+
 def batch_limits(options: SourceOptions) -> tuple[Limit, Limit]:
     """Where a batch query starts and ends, by default at the edges of what is there."""
     starting, ending = options.starting or Edge(EARLIEST), options.ending or Edge(LATEST)

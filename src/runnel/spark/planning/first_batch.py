@@ -12,23 +12,19 @@ from collections.abc import Mapping
 
 from runnel.client.metadata import TopicPartition
 from runnel.spark.positions import LATEST, Offsets
-from runnel.spark.source_options import AtOffsets, Edge, Limit
+from runnel.spark.source_options import Limit, stands_for
 
 
 def first_ends(starting: Limit, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Offsets:
-    return {target: starts.get(target, end) if _is_latest(starting, target) else end for target, end in ends.items()}
+    return {
+        target: starts.get(target, end) if stands_for(starting, target, LATEST) else end for target, end in ends.items()
+    }
 
 
 def first_starts(starting: Limit, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Offsets:
     """Partitions without an end are none of this batch: the next finds them added."""
     return {
-        target: ends[target] if _is_latest(starting, target) else start
+        target: ends[target] if stands_for(starting, target, LATEST) else start
         for target, start in starts.items()
         if target in ends
     }
-
-
-def _is_latest(starting: Limit, target: TopicPartition) -> bool:
-    if isinstance(starting, AtOffsets):
-        return starting.offsets.get(target) == LATEST
-    return starting == Edge(LATEST)

@@ -43,7 +43,7 @@ def _split(row: OffsetRange, parts: int) -> Iterator[OffsetRange]:
     for part in range(parts):
         end = start + (row.until - start) // (parts - part)
         if end > start:
-            yield row._replace(start=start, until=end)
+            yield row.part(start, end)
         start = end
 
 

@@ -277,14 +277,15 @@ class Fetcher:
     def _jump(self, target: TopicPartition) -> bool:
         """Go on where the log now starts, if that lies in the range; what lies before it is lost. False where the
         offset is in the log after all: brokers that do not agree yet."""
-        position, until = self._positions[target], self._ranges[target].until
-        isolation = self._settings.isolation
+        position, planned, isolation = self._positions[target], self._ranges[target], self._settings.isolation
+        until = planned.until
         earliest = list_offsets(self._cluster, {target: EARLIEST}, isolation)[target]
         latest = list_offsets(self._cluster, {target: LATEST}, isolation)[target]
         if earliest <= position < latest:
             return False
         resumed = earliest if position < earliest < until else until
-        self._lose(target, resumed, f"partition {target} now holds offsets {earliest} to {latest}.")
+        if not (planned.from_earliest and position == planned.start and position < earliest):
+            self._lose(target, resumed, f"partition {target} now holds offsets {earliest} to {latest}.")
         self._positions[target] = resumed
         if resumed == until:
             del self._positions[target]

@@ -30,10 +30,16 @@ class OffsetRange(NamedTuple):
     topic_id: uuid.UUID = ZERO_UUID
     log_start: int = 0
     """The first offset that is not deleted, as the driver saw it; asked for only where files are to be read."""
+    from_earliest: bool = False
+    """Whether it begins with the oldest record, whichever that is when it is read: one that has expired by then is not
+    missed."""
 
     @property
     def size(self) -> int:
         return self.until - self.start
+
+    def part(self, start: int, until: int) -> OffsetRange:
+        return self._replace(start=start, until=until, from_earliest=self.from_earliest and start == self.start)
 
 
 class Piece(NamedTuple):

@@ -68,7 +68,7 @@ def _pieces(plan: ReadPlan, ranges: tuple[OffsetRange, ...]) -> Iterator[Piece]:
         rest: list[OffsetRange] = []
         for wanted in ranges:
             following = yield from segments.pieces(wanted)
-            rest.append(wanted._replace(start=following))
+            rest.append(wanted.part(following, wanted.until))
         ranges = tuple(row for row in rest if row.size > 0)
     if not ranges:
         return
