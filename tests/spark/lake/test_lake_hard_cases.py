@@ -415,6 +415,29 @@ def test_icebergs_compaction_is_slower_than_the_writer_beside_it(
     assert [row["offset"] for row in content(options, ("offset",))] == [0, 1, 2, 3]
 
 
+def test_icebergs_compaction_that_got_through_and_was_told_as_a_conflict_keeps_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "CONFLICT_WAIT_S", 0)
+    options = options_of(tmp_path, "iceberg")
+    for number in range(3):
+        commit(options, number, people(("Ada", "UK", number)))
+    table = open_table(options.destination)
+    replace: Any = table._replace  # type: ignore[attr-defined]
+    calls: list[int] = []
+
+    def ambiguous(*arguments: Any) -> Any:
+        calls.append(1)
+        done = replace(*arguments)
+        if len(calls) == 1:
+            raise Conflict("a repeated request")
+        return done
+
+    monkeypatch.setattr(table, "_replace", ambiguous)
+    assert table.compact(1 << 20).files_after == 1
+    assert [row["offset"] for row in content(options, ("offset",))] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("deleted", ["2026-11-15", "2026-11-17"], ids=["a file", "all"])
 def test_icebergs_compaction_brings_nothing_back_that_was_deleted_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: str

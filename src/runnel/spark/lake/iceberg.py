@@ -202,8 +202,9 @@ class IcebergLakeTable:
         rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small.values())
         merged = list(_dataframe_to_data_files(table.metadata, rows, table.io)) if rows.num_rows else []
         if not retried(lambda: self._replace(small, merged, table.metadata.default_spec_id)):
-            for file in merged:
-                table.io.delete(file.file_path)
+            made = {file.file_path for file in merged}
+            for path in made - _tasks(self._open(), made).keys():  # a commit that was told as a conflict may be there
+                table.io.delete(path)
 
     def _replace(self, small: Mapping[str, FileScanTask], merged: Sequence[IcebergDataFile], spec_id: int) -> bool:
         """Whether they could be: not if some were replaced since they were read, rows in them deleted, or the table
