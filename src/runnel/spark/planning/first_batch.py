@@ -16,8 +16,12 @@ from runnel.spark.source_options import Limit, stands_for
 
 
 def first_ends(starting: Limit, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Offsets:
+    """Partitions that have come since the starts were asked for are none of this batch: run again, it would find starts
+    of them too."""
     return {
-        target: starts.get(target, end) if stands_for(starting, target, LATEST) else end for target, end in ends.items()
+        target: starts[target] if stands_for(starting, target, LATEST) else end
+        for target, end in ends.items()
+        if target in starts
     }
 
 
