@@ -148,13 +148,13 @@ def test_what_the_caller_sets_is_never_changed() -> None:
 
 def test_what_spark_defaults_say_is_not_overruled(tmp_path: Path) -> None:
     zone, partitions = "spark.sql.session.timeZone   Asia/Tokyo ", " spark.sql.shuffle.partitions=7"
-    lines = ["# spark.ui.enabled true", "", zone, partitions, "spark.master: local[3]"]
+    lines = ["# spark.ui.enabled true", "", zone, partitions, "spark.master: local[3]", "spark.app.name mine"]
     (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
     environ = {"SPARK_CONF_DIR": str(tmp_path)}
     settings = plan_settings({}, environ)
     assert settings["spark.master"] == "local[3]"
     assert settings["spark.ui.enabled"] == "false", "what it does not say is ours"
-    assert not {"spark.sql.session.timeZone", "spark.sql.shuffle.partitions"} & settings.keys()
+    assert not {"spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.app.name"} & settings.keys()
     assert plan_settings({"spark.sql.session.timeZone": "UTC"}, environ)["spark.sql.session.timeZone"] == "UTC"
 
 

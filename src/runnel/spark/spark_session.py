@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER_DEFAULT = "local[*]"
-APP_NAME_DEFAULT = "runnel"
 
 FILE_SYSTEM_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 DEFAULTS_FILE = "spark-defaults.conf"
@@ -31,6 +30,7 @@ LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 
 # What the source and the sink like, wherever Spark runs.
 EVERYWHERE = {
+    "spark.app.name": "runnel",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
@@ -85,7 +85,7 @@ def session(master: str | None = None, app_name: str | None = None, **conf: obje
     if SparkContext._active_spark_context is not None:
         return _with(builder, settings)
     submitted = _submitted(os.environ)
-    chosen = {"spark.app.name": APP_NAME_DEFAULT, **plan_settings({**submitted, **settings}, os.environ)}
+    chosen = plan_settings({**submitted, **settings}, os.environ)
     if HOST not in chosen:
         check_jvm(chosen["spark.master"])
     prepare_environment(chosen["spark.master"], os.environ)

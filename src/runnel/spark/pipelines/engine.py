@@ -131,8 +131,8 @@ def start_engine(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, app_name: str, log: Path | None = None
 ) -> Engine:
     """A JVM for `master`, prepared as `runnel.spark.session()` does it. What it prints goes to `log`, or to stderr."""
-    wanted = {**(conf or {}), **({"spark.master": master} if master else {})}
-    settings = {"spark.app.name": app_name, **DOOR, **plan_settings(wanted, os.environ)}
+    wanted = {"spark.app.name": app_name, **(conf or {}), **({"spark.master": master} if master else {})}
+    settings = {**DOOR, **plan_settings(wanted, os.environ)}
     token = secrets.token_hex(16)
     prepare_environment(settings["spark.master"], os.environ)
     # The token goes by the environment: a command line is for everyone to see. Without the other two: else the JVM
