@@ -122,7 +122,7 @@ def test_conflicts_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None
         calls.append(1)
         raise Conflict("a rival")
 
-    with pytest.raises(Conflict, match=f"other writers came first, {CONFLICTS_MAX} times: a rival"):
+    with pytest.raises(Conflict, match=f"given up after {CONFLICTS_MAX} attempts: a rival"):
         retried(conflict)
     assert len(calls) == CONFLICTS_MAX
 

@@ -304,7 +304,7 @@ def retried(action: Callable[[], Result]) -> Result:
             return action()
         except Conflict as conflict:
             if attempt == CONFLICTS_MAX:
-                raise Conflict(f"other writers came first, {attempt} times: {conflict}") from conflict
+                raise Conflict(f"given up after {attempt} attempts: {conflict}") from conflict
             time.sleep(random.uniform(0, CONFLICT_WAIT_S * 2 ** (attempt - 1)))
         except AlreadyThere as known:
             known.may_be_ours = attempt > 1
