@@ -117,10 +117,11 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 def _place_to_write(environ: Mapping[str, str]) -> Path:
     """The cache, or a folder of ours among temporary files: users of containers often have no home."""
+    cache = cache_dir(environ)
     with contextlib.suppress(OSError):
-        cache_dir(environ).mkdir(parents=True, exist_ok=True)
-    if os.access(cache_dir(environ), os.W_OK):
-        return cache_dir(environ)
+        cache.mkdir(parents=True, exist_ok=True)
+        if os.access(cache, os.W_OK):
+            return cache
     folder = Path(tempfile.gettempdir(), f"runnel-java-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():  # what lies there is run

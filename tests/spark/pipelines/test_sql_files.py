@@ -79,8 +79,9 @@ def test_what_is_read_as_a_stream(write_project: Write) -> None:
     text = """
     CREATE STREAMING TABLE a AS SELECT * FROM STREAM(b) JOIN stream c USING (id); -- STREAM no
     CREATE FLOW f AS INSERT INTO t BY NAME SELECT 'STREAM x' FROM STREAM `d`.`e`;
+    CREATE FLOW g AS AUTO CDC INTO u FROM STREAM h KEYS (k) SEQUENCE BY o;
     CREATE MATERIALIZED VIEW v AS SELECT * FROM a;
     """
     project = load_project(write_project({"one.sql": text}))
-    assert list(streamed_by(project)) == [("a", ["b", "c"]), ("t", ["`d`.`e`"]), ("v", [])]
+    assert list(streamed_by(project)) == [("a", ["b", "c"]), ("t", ["`d`.`e`"]), ("u", ["h"]), ("v", [])]
     assert list(refreshed_names(project)) == ["a", "v"]

@@ -23,15 +23,11 @@ _TABLE = re.compile(
 _QUERY = re.compile(r"\bAS\s+\(?\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
 _FORMAT = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
 _FLOW = re.compile(
-    rf"\bCREATE\s+FLOW\s+(?P<name>{NAME})\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO\s+(?:TABLE\s+)?(?P<target>{NAME})",
+    rf"\bCREATE\s+FLOW\s+(?P<name>{NAME})\s+(?:COMMENT\s+)?AS\s+(?:INSERT|(?P<changes>AUTO\s+CDC))\s+INTO\s+"
+    rf"(?:TABLE\s+)?(?P<target>{NAME})",
     re.IGNORECASE,
 )
-_CHANGES = re.compile(
-    rf"\bCREATE\s+FLOW\s+(?P<flow>{NAME})\s+(?:COMMENT\s+)?AS\s+AUTO\s+CDC\s+INTO\s+(?P<target>{NAME})"
-    r"|\bCREATE\s+(?:OR\s+REFRESH\s+)?STREAMING\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?"
-    rf"(?P<table>{NAME})[^;]*?\bFLOW\s+AUTO\s+CDC\b",
-    re.IGNORECASE,
-)
+_CHANGES = re.compile(r"\bFLOW\s+AUTO\s+CDC\b", re.IGNORECASE)
 _REFRESHED = re.compile(
     rf"\bCREATE\s+(?:\w+\s+)*?(?:STREAMING\s+TABLE|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>{NAME})",
     re.IGNORECASE,
@@ -55,7 +51,7 @@ class SqlFlow:
     target: str
     file: str
     line: int
-    is_auto_cdc: bool = False
+    is_auto_cdc: bool
 
 
 def streaming_definitions(project: Project) -> tuple[list[SqlTable], list[SqlFlow]]:
@@ -66,13 +62,12 @@ def streaming_definitions(project: Project) -> tuple[list[SqlTable], list[SqlFlo
             query = _QUERY.search(found["rest"])
             kind = _FORMAT.search(found["rest"], 0, query.start() if query else len(found["rest"]))
             tables.append(SqlTable(found["name"], kind.group(1) if kind else None))
-            if query:
-                flows.append(SqlFlow(found["name"], found["name"], file, _line(text, found)))
+            changes = _CHANGES.search(found["rest"]) is not None
+            if query or changes:
+                flows.append(SqlFlow(found["name"], found["name"], file, _line(text, found), changes))
         for found in _FLOW.finditer(text):
-            flows.append(SqlFlow(found["name"], found["target"], file, _line(text, found)))
-        for found in _CHANGES.finditer(text):
-            target = found["target"] or found["table"]
-            flows.append(SqlFlow(found["flow"] or target, target, file, _line(text, found), is_auto_cdc=True))
+            changes = found["changes"] is not None
+            flows.append(SqlFlow(found["name"], found["target"], file, _line(text, found), changes))
     return tables, flows
 
 
