@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import Producer
-from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
+from pyspark.sql.types import NullType, StructField, StructType
 
+from runnel.spark.admin import AdminDataSource
 from runnel.spark.batch_reader import BatchReader
 from runnel.spark.source import RunnelDataSource
 from runnel.spark.stream_reader import StreamReader
@@ -54,6 +56,16 @@ def numbered(count: int, partition: int = 0, first: int = 0) -> list[Sent]:
 
 def source(bootstrap: str, options: Mapping[str, str]) -> RunnelDataSource:
     return RunnelDataSource(CaseInsensitiveDict({"kafka.bootstrap.servers": bootstrap, **options}))
+
+
+def read_admin(bootstrap: str, table: str, **options: str) -> list[dict[str, object]]:
+    """A whole table of `runnel-admin`."""
+    given = {"kafka.bootstrap.servers": bootstrap, "table": table, **options}
+    admin = AdminDataSource(CaseInsensitiveDict(given))
+    names = [column.split()[0] for column in admin.schema().split(", ")]
+    schema = StructType([StructField(name, NullType()) for name in names])
+    rows = admin.reader(schema).read(InputPartition(0))
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def batch_reader(bootstrap: str, **options: str) -> BatchReader:

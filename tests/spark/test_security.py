@@ -11,8 +11,7 @@ import pytest
 
 from runnel.client.errors import ClientError
 from runnel.client.security import check
-from runnel.spark.admin import AdminDataSource
-from spark.records import numbered, produce, read_batch, values
+from spark.records import numbered, produce, read_admin, read_batch, values
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -59,11 +58,10 @@ WAYS = [
 ]
 
 
-def ends(bootstrap: str, options: dict[str, str]) -> set[tuple[str, int, int]]:
+def ends(bootstrap: str, options: dict[str, str]) -> set[tuple[object, object, object]]:
     """Every partition and its end, as `runnel-admin` has them."""
-    source = AdminDataSource({"table": "partitions", "kafka.bootstrap.servers": bootstrap, **options})
-    reader = source.reader(None)
-    return {(row[0], row[1], row[-1]) for row in reader.read(reader.partitions()[0])}
+    rows = read_admin(bootstrap, "partitions", **options)
+    return {(row["topic"], row["partition"], row["end_offset"]) for row in rows}
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
-from pyspark.sql.types import NullType, StructField, StructType
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
 
 from client.scripted import Answer, Script, answering, scripted_server
 from runnel.client.cluster import Cluster
@@ -16,6 +16,7 @@ from runnel.testing.broker import Broker
 from runnel.wire.apis import KAFKA_RANGES, ApiKey
 from runnel.wire.errors import ErrorCode
 from runnel.wire.messages import Struct
+from spark.records import read_admin
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +36,7 @@ def broker() -> Iterator[Broker]:
 
 
 def read(broker: Broker, table: str) -> list[dict[str, object]]:
-    options = CaseInsensitiveDict({"kafka.bootstrap.servers": broker.bootstrap_servers, "table": table})
-    source = AdminDataSource(options)
-    names = [column.split()[0] for column in source.schema().split(", ")]
-    schema = StructType([StructField(name, NullType()) for name in names])
-    rows = list(source.reader(schema).read(InputPartition(0)))
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    return read_admin(broker.bootstrap_servers, table)
 
 
 def test_topics_and_partitions(broker: Broker) -> None:
