@@ -74,7 +74,7 @@ def unwinding() -> Iterator[None]:
     """SIGTERM ends the process as an exception does, so that what is temporary is removed."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+        raise SystemExit(EXIT_BY_SIGNAL + number)
 
     before = signal.signal(signal.SIGTERM, leave)
     try:
