@@ -19,7 +19,16 @@ import pytest
 from runnel.spark import java, spark_session
 from runnel.spark.java import JavaMissing, java_home, java_version, wrapped
 from runnel.spark.spark_home import spark_home
-from runnel.spark.spark_session import OnOneMachine, PythonMissing, check_jvm, plan_settings, prepare_environment
+from runnel.spark.spark_session import (
+    DAEMON,
+    NEW_PROCESS,
+    OnOneMachine,
+    PythonMissing,
+    SettingsIgnored,
+    check_jvm,
+    plan_settings,
+    prepare_environment,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,6 +143,11 @@ def test_an_installation_may_lie_in_a_folder_with_spaces(tmp_path: Path) -> None
     assert option == f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
 
 
+def test_workers_of_another_python_have_spark_s_own_daemon() -> None:
+    assert plan_settings({}, {"PYSPARK_PYTHON": sys.executable})[DAEMON] == "runnel.spark.worker_daemon"
+    assert DAEMON not in plan_settings({}, {"PYSPARK_PYTHON": "/their/python"})
+
+
 def test_a_named_master_gets_nothing_that_is_only_right_on_one_machine() -> None:
     settings = plan_settings({"spark.master": "spark://head:7077"}, {})
     assert settings["spark.master"] == "spark://head:7077"
@@ -169,6 +183,23 @@ def test_a_session_that_is_there_keeps_its_settings(spark: SparkSession) -> None
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
+
+
+def test_what_a_session_that_is_there_does_not_take_is_told(spark: SparkSession) -> None:
+    """Spark keeps quiet about it, and a second cell with more memory runs with what the first one asked for."""
+    context = spark.sparkContext.getConf()
+    same = {name: context.get(name) for name in ("spark.driver.memory", "spark.sql.warehouse.dir")}
+    static = {"spark.sql.warehouse.dir": "/elsewhere", "spark.sql.shuffle.partitions": 2}
+    with pytest.warns(SettingsIgnored) as told:
+        spark_session.session("local[1]", "another name", **{"spark.driver.memory": "77m", **static})
+    assert [str(warning.message).partition(": Spark")[0] for warning in told] == [
+        "spark.master, spark.sql.warehouse.dir",
+        "spark.driver.memory",
+    ]
+    cures = [str(warning.message).partition("started with: ")[2] for warning in told]
+    assert cures == ["spark.stop() comes first", NEW_PROCESS]
+    assert told[0].filename == __file__
+    assert spark_session.session(context.get("spark.master"), **same) is spark, "and no warning, which is an error here"
 
 
 def test_a_jvm_that_was_started_for_one_machine_is_not_taken_to_a_cluster(spark: SparkSession) -> None:

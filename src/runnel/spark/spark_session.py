@@ -11,11 +11,13 @@ import os
 import re
 import shutil
 import sys
+import warnings
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from runnel.spark.java import java_home
+from runnel.spark.notebook import end_jobs_with_cells, make_active
 from runnel.spark.spark_home import spark_home
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ MASTER_DEFAULT = "local[*]"
 FILE_SYSTEM_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 DEFAULTS_FILE = "spark-defaults.conf"
 DEFAULTS_LINE = re.compile(r"\s*([^\s=:#!]+)\s*[\s=:]\s*(.*?)\s*")
+DAEMON = "spark.python.daemon.module"
 LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 
 # What the source and the sink like, wherever Spark runs.
@@ -42,12 +45,25 @@ ON_ONE_MACHINE = {
     HOST: "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    DAEMON: "runnel.spark.worker_daemon",
     # The default asks for the state of local files by starting processes, 42 for each trigger of a stream (ADR 11).
     "spark.sql.streaming.checkpointFileManagerClass": FILE_SYSTEM_CHECKPOINTS,
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     # In quotes, as a URI: the path of an installation may have spaces.
     "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
 }
+# What only a starting JVM takes, and a JVM outlives its sessions.
+AT_THE_JVMS_START = (
+    "spark.driver.memory",
+    "spark.driver.extraClassPath",
+    "spark.driver.extraJavaOptions",
+    "spark.jars.packages",
+)
+NEW_PROCESS = "start a new process (in a notebook: restart the kernel)"
+
+
+class SettingsIgnored(UserWarning):
+    """Spark does not change these settings any more, and would not say so."""
 
 
 class PythonMissing(RuntimeError):
@@ -83,13 +99,49 @@ def session(master: str | None = None, app_name: str | None = None, **conf: obje
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:
-        return _with(builder, settings)
+        made = _with(builder, settings)
+        make_active(made)
+        tell_ignored(ignored_by(made, settings), "spark.stop() comes first")
+        tell_ignored(ignored_by_jvm(settings), NEW_PROCESS)
+        return made
     submitted = _submitted(os.environ)
     chosen = plan_settings({**submitted, **settings}, os.environ)
     if HOST not in chosen:
         check_jvm(chosen["spark.master"])
+    tell_ignored(ignored_by_jvm(settings), NEW_PROCESS)
     prepare_environment(chosen["spark.master"], os.environ)
-    return _with(builder, {name: value for name, value in chosen.items() if submitted.get(name) != value})
+    made = _with(builder, {name: value for name, value in chosen.items() if submitted.get(name) != value})
+    end_jobs_with_cells()
+    return made
+
+
+def ignored_by(session: SparkSession, settings: Mapping[str, str]) -> list[str]:
+    """Those of the caller's that a session which is there already does not take; an app name hurts nobody."""
+    context = session.sparkContext.getConf()
+    elsewhere = {*AT_THE_JVMS_START, "spark.app.name"}
+    return [
+        name
+        for name, value in sorted(settings.items())
+        if name.startswith("spark.")
+        and name not in elsewhere
+        and value != (session.conf.get(name, None) if name.startswith("spark.sql.") else context.get(name))
+    ]
+
+
+def ignored_by_jvm(settings: Mapping[str, str]) -> list[str]:
+    """Those that it had to be started with; none while there is no JVM."""
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm
+    if jvm is None:
+        return []
+    return [name for name in AT_THE_JVMS_START if name in settings and jvm.System.getProperty(name) != settings[name]]
+
+
+def tell_ignored(names: list[str], cure: str) -> None:
+    if names:
+        message = f"{', '.join(names)}: Spark runs already, and keeps what it was started with: {cure}"
+        warnings.warn(message, SettingsIgnored, stacklevel=3)
 
 
 def plan_settings(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -97,6 +149,8 @@ def plan_settings(settings: Mapping[str, str], environ: Mapping[str, str]) -> di
     defaults = spark_defaults(environ)
     master = settings.get("spark.master") or environ.get("MASTER") or defaults.get("spark.master") or MASTER_DEFAULT
     ours = {**EVERYWHERE, **(ON_ONE_MACHINE if is_local(master) else {})}
+    if environ.get("PYSPARK_PYTHON", sys.executable) != sys.executable:
+        ours.pop(DAEMON, None)  # another Python may not have it
     missing = {name: value for name, value in ours.items() if name not in defaults}
     return {**missing, **settings, "spark.master": master}
 
