@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from harness.conditions import wait_until
 from runnel.spark import notebook, session
+from runnel.spark.worker_daemon import quieten
 from spark.records import numbered, produce
 
 if TYPE_CHECKING:
@@ -138,3 +140,24 @@ def test_only_kernels_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
         notebook.end_jobs_with_cells()
     ((event, _),) = shell.registered
     assert event == "post_run_cell"
+
+
+def test_workers_that_spark_closes_say_nothing_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon that plans is Spark's own: its idle workers would print a traceback each, a minute after a query."""
+    failures = [BrokenPipeError(), ConnectionResetError(), ValueError("of another kind")]
+
+    def worker(_sock: object, _authenticated: bool) -> int:
+        raise failures.pop(0)
+
+    main = SimpleNamespace(__spec__=SimpleNamespace(name="pyspark.daemon"), worker=worker)
+    for _ in range(2):
+        quieten(main)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="1"):
+            main.worker(None, True)
+    with pytest.raises(ValueError, match="of another kind"):
+        main.worker(None, True)
+    other = SimpleNamespace(__spec__=None, worker=worker)
+    quieten(other)
+    assert other.worker is worker

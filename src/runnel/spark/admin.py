@@ -20,6 +20,7 @@ from runnel.client.metadata import TopicPartition
 from runnel.client.offsets import bounds
 from runnel.spark.errors import OptionError
 from runnel.spark.kafka_options import BrokerSettings, broker_settings, kafka_settings
+from runnel.spark.worker_daemon import quieten
 from runnel.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -139,6 +140,9 @@ TABLES = {
         configs,
     ),
 }
+
+
+quieten()  # the processes in which Spark plans come here first
 
 
 class AdminDataSource(DataSource):

@@ -20,9 +20,13 @@ from runnel.spark.errors import OptionError
 from runnel.spark.row_schema import check_schema, default_schema
 from runnel.spark.settling import settle
 from runnel.spark.source_options import parse_source_options
+from runnel.spark.worker_daemon import quieten
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+quieten()  # the processes in which Spark plans come here first
 
 
 class RunnelDataSource(DataSource):

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 from runnel.spark.errors import OptionError
 from runnel.spark.lake.options import ERROR_DEFAULT, NO_OVERWRITE, Destination, LakeOptions, parse_lake_options
 from runnel.spark.settling import settle
+from runnel.spark.worker_daemon import quieten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 
 ORDER_DEFAULT, VALUE_DEFAULT = "offset", "value"
+
+
+quieten()  # the processes in which Spark plans come here first
 
 
 class LakeDataSource(DataSource):
