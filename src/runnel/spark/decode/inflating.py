@@ -28,8 +28,6 @@ KEPT_BYTES_MAX = 64 << 20
 GZIP_FLAGS_AT, GZIP_FLAGS_RESERVED = 3, 0xE0
 """RFC 1952 wants a reserved flag refused; igzip does not look."""
 
-GZIP_SIZE_BYTES = 4
-
 # RFC 8878: magic, descriptor, ..., blocks of a 3-byte header each, and a checksum if the descriptor says so.
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZSTD_DESCRIPTOR_AT, ZSTD_CHECKSUM_BIT = 4, 0x04
@@ -115,12 +113,8 @@ def _put(content: bytes, room: memoryview) -> int:
 
 
 def _gzip_into(packed: memoryview, room: memoryview) -> int:
-    # A member ends with its size. A higher limit would cost half as much again: the library allocates what it is told.
-    size = int.from_bytes(packed[-GZIP_SIZE_BYTES:], "little")
-    if size > len(room):
-        return REFUSED
     stream = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
-    content = stream.decompress(packed, size)
+    content = stream.decompress(packed, len(room))
     if not stream.eof or stream.unused_data or packed[GZIP_FLAGS_AT] & GZIP_FLAGS_RESERVED:
         return REFUSED
     return _put(content, room)
