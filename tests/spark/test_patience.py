@@ -52,6 +52,17 @@ RESET = struct.pack("ii", 1, 0)
 # Offsets --------------------------------------------------------------------------------------------------------
 
 
+def test_who_waits_for_long_is_told_once_what_for(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_module, "QUIET_S", 0.0)
+    options = {"subscribe": "t", "kafka.default.api.timeout.ms": "300"}
+    with pytest.raises(ClientError, match="cannot connect to localhost:1"):
+        read_batch("localhost:1", **options)
+    assert [record.getMessage().partition(":1: ")[0] for record in caplog.records] == ["cannot connect to localhost"]
+    assert caplog.records[0].getMessage().endswith("s more)")
+
+
 def without_leaders(topic: TopicView) -> TopicView:
     partitions = tuple(dataclasses.replace(partition, leader_id=NO_LEADER) for partition in topic.partitions)
     return dataclasses.replace(topic, partitions=partitions)

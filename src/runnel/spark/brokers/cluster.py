@@ -6,6 +6,8 @@ metadata, until `patience_s` has passed; then the last error is raised.
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from bisect import bisect_left
 from collections import defaultdict
@@ -24,6 +26,10 @@ from runnel.wire.messages import Struct
 
 PAUSE_FIRST_S = 0.02
 PAUSE_MAX_S = 1.0
+QUIET_S = 5.0
+"""Whoever waits for longer is told what for: the last error may come a minute later."""
+
+log = logging.getLogger("runnel.spark")
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -33,12 +39,18 @@ class Patience:
     """Waits between attempts: a little longer each time, and never beyond the deadline."""
 
     def __init__(self, limit_s: float) -> None:
-        self._deadline_s = time.monotonic() + limit_s
+        began_s = time.monotonic()
+        self._deadline_s = began_s + limit_s
+        self._quiet_until_s = began_s + QUIET_S
         self._pause_s = PAUSE_FIRST_S
 
     def wait_or_raise(self, error: ClientError) -> None:
         if not error.retriable or not self.wait():
             raise error
+        now_s = time.monotonic()
+        if self._quiet_until_s <= now_s < self._deadline_s:
+            self._quiet_until_s = math.inf
+            log.warning("%s (trying for %.0f s more)", error.message, self._deadline_s - now_s)
 
     def wait(self) -> bool:
         """Whether there was time left to wait."""
