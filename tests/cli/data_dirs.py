@@ -62,6 +62,16 @@ def batch_positions(path: Path) -> list[int]:
     return [position for position, _ in iterate_headers(path.read_bytes())]
 
 
+def checked_position(path: Path) -> int:
+    """A byte near the middle of a log that a checksum covers: those of a batch's first offset and leader epoch are
+    not."""
+    return next(
+        position + header.size_bytes - 1
+        for position, header in iterate_headers(path.read_bytes())
+        if position + header.size_bytes > path.stat().st_size // 2
+    )
+
+
 def flip(path: Path, position: int, mask: int = 0x10) -> None:
     data = bytearray(path.read_bytes())
     data[position] ^= mask

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
-from cli.data_dirs import flip
+from cli.data_dirs import checked_position, flip
 from harness.kafka import running_small_kafka
 from java_tools import REPOSITORY, run_java
 from runnel.cli.main import cli
@@ -98,14 +98,14 @@ def test_kafkas_data_directory_is_whole(kafka: Left) -> None:
 def test_damage_in_kafkas_files_is_found_and_mended(kafka: Left, tmp_path: Path) -> None:
     data_dir = Path(shutil.copytree(kafka.data_dir, tmp_path / "data"))
     path = data_dir / "payments-0" / "00000000000000000000.log"
-    flip(path, path.stat().st_size // 2)
+    flip(path, checked_position(path))
     document = json.loads(invoke("verify", data_dir, "--json").stdout)
     assert [finding["path"] for finding in document["findings"] if finding["status"] == "damage"] == [str(path)]
     assert invoke("verify", data_dir, "--repair", "--execute").exit_code == 0
     assert invoke("verify", data_dir).exit_code == 0
     assert list(path.parent.glob("*.corrupt"))
     quorum = data_dir / "__cluster_metadata-0" / "00000000000000000000.log"
-    flip(quorum, quorum.stat().st_size // 2)
+    flip(quorum, checked_position(quorum))
     raft = invoke("verify", data_dir, "--repair", "--execute")
     assert raft.exit_code == 1
     assert "voters must not forget" in raft.stdout

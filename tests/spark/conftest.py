@@ -48,8 +48,14 @@ def connector_jars() -> str | None:
 
 @pytest.fixture(scope="session")
 def spark(connector_jars: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
     from runnel.spark import session
 
+    there = SparkSession.getActiveSession()
+    if there is not None:  # `tests/examples` has this fixture too, and made it first
+        yield there
+        return
     folder = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.driver.memory": HEAP,
