@@ -50,10 +50,12 @@ def runs(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Runs]:
         if parameters and {"column", "feature"} <= parameters.keys():
             wanted.setdefault(parameters["column"], []).append(parameters["feature"])
     with ThreadPoolExecutor(JOBS) as pool:
-        yield {
+        started = {
             column: pool.submit(run_column, COLUMNS[column], bootstrap, f"{column}.{secrets.token_hex(2)}", asked)
             for column, asked in wanted.items()
         }
+    # All have ended here: pytest changes the environment with each test, under a process that is just being started.
+    yield started
 
 
 @pytest.mark.slow  # a JVM for each command; `make compat` runs them all
