@@ -42,20 +42,20 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def runs(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Runs]:
+def runs(request: pytest.FixtureRequest, bootstrap: str) -> Runs:
     """A run of each column that a selected test asks for, with the features that are asked for."""
     wanted: dict[str, list[str]] = {}
     for item in request.session.items:
         parameters = getattr(item, "callspec", None) and item.callspec.params  # type: ignore[attr-defined]
         if parameters and {"column", "feature"} <= parameters.keys():
             wanted.setdefault(parameters["column"], []).append(parameters["feature"])
+    # All have ended when the pool is left: pytest changes the environment with each test, and a process that is being
+    # started at that moment may not start.
     with ThreadPoolExecutor(JOBS) as pool:
-        started = {
+        return {
             column: pool.submit(run_column, COLUMNS[column], bootstrap, f"{column}.{secrets.token_hex(2)}", asked)
             for column, asked in wanted.items()
         }
-    # All have ended here: pytest changes the environment with each test, under a process that is just being started.
-    yield started
 
 
 @pytest.mark.slow  # a JVM for each command; `make compat` runs them all
